@@ -1,0 +1,66 @@
+"""The records that the layers hand to each other. No logic lives here.
+
+Shape letters used in every docstring of the library: ``n`` rows of a flat batch, ``t`` time steps,
+``e`` episodes run side by side, ``a`` action dimensions, ``z`` width of a skill vector, ``k`` skills.
+"""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from jaxtyping import Array, Float, Key, Shaped
+
+Metrics: TypeAlias = dict[str, Float[Array, ""]]
+"""Named scalars that a learning step reports; always computed, logged or not."""
+
+RandomKey: TypeAlias = Key[Array, ""]
+"""One typed JAX random key."""
+
+View: TypeAlias = Literal["rollout", "transitions", "sequences"]
+"""The shape of data a backbone learns from."""
+
+
+class UserError(Exception):
+    """A mistake of the user, told in one sentence that says what to do; the command line exits with 2."""
+
+
+class Spec(NamedTuple):
+    """What an objective is told about the states it will see; it picks an MLP or a conv net by the shape."""
+
+    obs_shape: tuple[int, ...]
+    action_dim: int
+
+
+class EnvSpec(NamedTuple):
+    """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units."""
+
+    obs_shape: tuple[int, ...]
+    action_dim: int
+    horizon: int
+
+
+class Experience(NamedTuple):
+    """A flat batch of transitions, whatever the backbone lends as "state".
+
+    obs and next_obs: [n, ...]; action: [n, a]; skill: [n, z] (the skill that chose the action); reward: [n].
+    """
+
+    obs: Shaped[Array, "n ..."]
+    action: Float[Array, "n a"]
+    next_obs: Shaped[Array, "n ..."]
+    skill: Float[Array, "n z"]
+    reward: Float[Array, " n"]
+
+
+class Rollout(NamedTuple):
+    """Episodes run side by side, time first.
+
+    ``discount`` is 0 where the task ended and 1 elsewhere; ``last`` marks the final step of an episode, ended or cut.
+    ``next_obs`` is the state the action led to, also at the last step, before any reset.
+    """
+
+    obs: Shaped[Array, "t e ..."]
+    action: Float[Array, "t e a"]
+    next_obs: Shaped[Array, "t e ..."]
+    skill: Float[Array, "t e z"]
+    reward: Float[Array, "t e"]
+    discount: Float[Array, "t e"]
+    last: Float[Array, "t e"]
