@@ -1,0 +1,1 @@
+"""Backbones: ways to learn to act."""

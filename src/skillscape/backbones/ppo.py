@@ -1,0 +1,253 @@
+"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, for environments that run inside the compiled loop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PyTree
+
+from skillscape.backbones.base import Backbone
+from skillscape.dists import Beta
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.stats import Moments
+from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Rollout, Spec, View
+
+
+class ActorCritic(eqx.Module):
+    """Separate networks on (state, skill): the policy's 2a concentration logits, and the value."""
+
+    policy: MLP
+    value: MLP
+
+
+class PPOAgent(NamedTuple):
+    """Networks with their optimiser, and the moments that inputs are normalised with."""
+
+    networks: Learner[ActorCritic]
+    moments: Moments
+
+
+class Sample(NamedTuple):
+    """One row of a policy minibatch."""
+
+    inputs: Float[Array, "n i"]
+    action: Float[Array, "n a"]
+    log_prob: Float[Array, " n"]
+    advantage: Float[Array, " n"]
+    value_target: Float[Array, " n"]
+
+
+def advantages(
+    reward: Float[Array, "t e"],
+    discount: Float[Array, "t e"],
+    last: Float[Array, "t e"],
+    value: Float[Array, "t e"],
+    next_value: Float[Array, "t e"],
+    trace_decay: float,
+) -> Float[Array, "t e"]:
+    """Generalised advantage estimates (Schulman et al., 2016), cut at episode ends.
+
+    ``discount`` is γ, or 0 where the task ended; a step that is merely the last of its episode still bootstraps from
+    ``next_value``, the value of the state it led to.
+    """
+    errors = reward + discount * next_value - value
+
+    def backward(
+        carry: Float[Array, " e"], step: tuple[Float[Array, " e"], Float[Array, " e"], Float[Array, " e"]]
+    ) -> tuple[Float[Array, " e"], Float[Array, " e"]]:
+        error, factor, end = step
+        carry = error + factor * trace_decay * (1 - end) * carry
+        return carry, carry
+
+    return jax.lax.scan(backward, jnp.zeros_like(value[0]), (errors, discount, last), reverse=True)[1]
+
+
+@dataclass(frozen=True)
+class PPO(Backbone[PPOAgent, Rollout]):
+    """PPO with a Beta policy and separate policy and value networks."""
+
+    view: ClassVar[View] = "rollout"
+
+    episodes: int = 50
+    """Episodes collected for one iteration."""
+    hidden: tuple[int, ...] = (128, 128)
+    discount: float = 0.99
+    """γ."""
+    trace_decay: float = 0.98
+    """λ of the generalised advantages."""
+    clip: float = 0.2
+    """ε of the clipped objective."""
+    epochs: int = 4
+    minibatches: int = 10
+    model_epochs: int = 4
+    """Passes of the objective's own model over each batch, in ``minibatches`` parts."""
+    learning_rate: float = 3e-4
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    entropy: float = 0.1
+    """Weight of the policy's entropy, the mean over action dimensions."""
+    value_weight: float = 1.0
+    normalise_inputs: bool = False
+    """Standardise observations by their running moments."""
+    least_concentration: float = 1.05
+    """Lower bound of the Beta's α and β; above one the density has one peak."""
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def features(self, env_spec: EnvSpec) -> Spec:
+        """The observations themselves."""
+        return Spec(env_spec.obs_shape, env_spec.action_dim)
+
+    def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> PPOAgent:
+        """Fresh networks."""
+        (observations,) = env_spec.obs_shape
+        inputs = observations + objective.skills.width
+        policy_key, value_key = jax.random.split(key)
+        networks = ActorCritic(
+            policy=MLP.create(policy_key, inputs, self.hidden, 2 * env_spec.action_dim),
+            value=MLP.create(value_key, inputs, self.hidden, 1),
+        )
+        return PPOAgent(learner(self._transform, networks), Moments.create(env_spec.obs_shape))
+
+    def start(self, rows: int) -> tuple[()]:
+        """Nothing is carried."""
+        del rows
+        return ()
+
+    def _inputs(
+        self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]
+    ) -> Float[Array, "*n i"]:
+        normalised = agent.moments.normalise(obs) if self.normalise_inputs else obs
+        return jnp.concatenate([normalised, skill], axis=-1)
+
+    def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
+        concentrations = jax.nn.softplus(jax.vmap(networks.policy)(inputs)) + self.least_concentration
+        alpha, beta = jnp.split(concentrations, 2, axis=-1)
+        return Beta(alpha, beta)
+
+    def act(
+        self,
+        agent: PPOAgent,
+        carry: PyTree,
+        obs: Float[Array, "n d"],
+        skill: Float[Array, "n z"],
+        key: RandomKey,
+        explore: bool,
+    ) -> tuple[Float[Array, "n a"], PyTree]:
+        """A draw from the policy, or its mode."""
+        policy = self._policy(agent.networks.params, self._inputs(agent, obs, skill))
+        return (policy.sample(key) if explore else policy.mode()), carry
+
+    def learn(
+        self, agent: PPOAgent, objective: Objective[Any], objective_state: PyTree, batch: Rollout, key: RandomKey
+    ) -> tuple[PPOAgent, PyTree, Metrics]:
+        """Rollout → model update → rewards → advantages → clipped epochs."""
+        model_key, reward_key, policy_key = jax.random.split(key, 3)
+        flat = Experience(*(_flatten(field) for field in batch[:5]))
+        updates = self.model_epochs * objective.updates_per_step
+
+        def fit(state: PyTree, step: tuple[Experience, RandomKey]) -> tuple[PyTree, Metrics]:
+            return objective.update(state, *step)
+
+        objective_state, model_metrics = _in_minibatches(fit, objective_state, flat, updates, self.minibatches, model_key)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, flat, reward_key)
+        agent, policy_metrics = self._improve(agent, batch, reward.reshape(batch.reward.shape), policy_key)
+        metrics = {"reward": jnp.mean(reward), "reward_deviation": jnp.std(reward)}
+        return agent, objective_state, {**model_metrics, **reward_metrics, **policy_metrics, **metrics}
+
+    def _improve(
+        self, agent: PPOAgent, batch: Rollout, reward: Float[Array, "t e"], key: RandomKey
+    ) -> tuple[PPOAgent, Metrics]:
+        """The clipped epochs on one rewarded rollout."""
+        networks = agent.networks.params
+        inputs = _flatten(self._inputs(agent, batch.obs, batch.skill))
+        next_inputs = _flatten(self._inputs(agent, batch.next_obs, batch.skill))
+        action = _flatten(batch.action)
+        value = jax.vmap(networks.value)(inputs)[:, 0].reshape(reward.shape)
+        next_value = jax.vmap(networks.value)(next_inputs)[:, 0].reshape(reward.shape)
+        advantage = advantages(
+            reward, self.discount * batch.discount, batch.last, value, next_value, self.trace_decay
+        )
+        samples = Sample(
+            inputs=inputs,
+            action=action,
+            log_prob=self._policy(networks, inputs).log_prob(action),
+            advantage=((advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)).reshape(-1),
+            value_target=(advantage + value).reshape(-1),
+        )
+
+        def improve(
+            learner: Learner[ActorCritic], step: tuple[Sample, RandomKey]
+        ) -> tuple[Learner[ActorCritic], Metrics]:
+            return descend(self._transform, lambda networks: self._loss(networks, step[0]), learner)
+
+        networks_learner, metrics = _in_minibatches(
+            improve, agent.networks, samples, self.epochs, self.minibatches, key
+        )
+        return PPOAgent(networks_learner, agent.moments.include(_flatten(batch.obs))), {
+            **metrics,
+            "value": jnp.mean(value),
+        }
+
+    def _loss(self, networks: ActorCritic, batch: Sample) -> tuple[Float[Array, ""], Metrics]:
+        """Clipped surrogate + value error − entropy (PPO Eqs. 7 and 9)."""
+        policy = self._policy(networks, batch.inputs)
+        ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
+        clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
+        surrogate = jnp.mean(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
+        value = jax.vmap(networks.value)(batch.inputs)[:, 0]
+        value_loss = 0.5 * jnp.mean((value - batch.value_target) ** 2)
+        entropy = jnp.mean(policy.entropy())
+        loss = -surrogate + self.value_weight * value_loss - self.entropy * entropy
+        return loss, {
+            "policy_loss": -surrogate,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "clipped": jnp.mean(jnp.abs(ratio - 1) > self.clip),
+        }
+
+    def adapt(self, agent: PPOAgent, key: RandomKey) -> PPOAgent:
+        """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
+        networks = agent.networks.params
+        sizes = [layer.weight.shape for layer in networks.value.layers]
+        fresh = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
+        return PPOAgent(learner(self._transform, ActorCritic(networks.policy, fresh)), agent.moments)
+
+
+def _flatten(field: Float[Array, "t e ..."]) -> Float[Array, "n ..."]:
+    return field.reshape(field.shape[0] * field.shape[1], *field.shape[2:])
+
+
+def _in_minibatches(
+    step: Callable[[Any, tuple[Any, RandomKey]], tuple[Any, Metrics]],
+    state: PyTree,
+    data: PyTree,
+    epochs: int,
+    minibatches: int,
+    key: RandomKey,
+) -> tuple[PyTree, Metrics]:
+    """Scan ``step`` over ``epochs`` shuffled passes of the rows of ``data``; metrics are those of the last pass, averaged.
+
+    Rows that do not fill the last minibatch of a pass are left out of that pass.
+    """
+    rows = jax.tree.leaves(data)[0].shape[0]
+    size = rows // minibatches
+    shuffle_key, step_key = jax.random.split(key)
+    orders = jax.vmap(lambda k: jax.random.permutation(k, rows))(jax.random.split(shuffle_key, epochs))
+    index = orders[:, : size * minibatches].reshape(epochs * minibatches, size)
+    keys = jax.random.split(step_key, epochs * minibatches)
+
+    def one(state: PyTree, at: tuple[Float[Array, " size"], RandomKey]) -> tuple[PyTree, Metrics]:
+        rows, key = at
+        return step(state, (jax.tree.map(lambda field: field[rows], data), key))
+
+    state, metrics = jax.lax.scan(one, state, (index, keys))
+    return state, jax.tree.map(lambda values: jnp.mean(values[-minibatches:]), metrics)

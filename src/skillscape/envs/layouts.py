@@ -1,0 +1,314 @@
+"""The geometry of the mazes: unit cells on the integer grid, thin walls between them, and files that describe both.
+
+Cell ``(i, j)`` is the unit square around the integer point ``(i, j)``, so walls lie on half-integers; x grows to the
+right and y upwards. The nine ``square_*`` mazes are those of Campos et al. (2020), "Explore, Discover and Learn" (EDL).
+Nothing here needs JAX: figures, the command line and the Gymnasium registry read geometry without paying for it.
+"""
+
+import difflib
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+Cell: TypeAlias = tuple[int, int]
+Point: TypeAlias = tuple[float, float]
+Segment: TypeAlias = tuple[Point, Point]
+
+SOLID, FREE, START = "#", ".", "S"
+
+OWN_MAX_STEP = 0.95
+OWN_HORIZON = 50
+LARGEST_SIDE = 200
+"""Float32 separates a wall from the margin kept to it only while coordinates stay in the hundreds."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One maze. Fields are plain tuples, so that layouts compare, hash and store by value; the rest is derived.
+
+    ``cells``: free cells; ``walls``: maximal straight segments ``((x1, y1), (x2, y2))``; ``start``: the cell training
+    episodes begin in; ``evaluation_start``: the point evaluation episodes begin at; ``goals``: the goal cells of EDL,
+    which skill discovery ignores; ``max_step``: largest displacement per axis and step, at most 1; ``horizon``: steps
+    per episode.
+    """
+
+    name: str
+    note: str
+    cells: tuple[Cell, ...]
+    walls: tuple[Segment, ...]
+    start: Cell
+    evaluation_start: Point
+    goals: tuple[Cell, ...]
+    max_step: float
+    horizon: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The layout as plain values that ``from_json`` reads back; a run stores its maze this way."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "Layout":
+        """The layout that ``to_json`` described, also after a trip through a JSON file."""
+        return Layout(**{field: _freeze(value) for field, value in values.items()})
+
+    @cached_property
+    def origin(self) -> Int[np.ndarray, "2"]:
+        """The lowest cell coordinates; grids below are indexed by ``cell - origin``."""
+        origin: Int[np.ndarray, "2"] = np.asarray(self.cells).min(axis=0)
+        return origin
+
+    @cached_property
+    def grid_shape(self) -> tuple[int, int]:
+        """Cells along x and along y of the smallest rectangle around the maze."""
+        width, height = np.asarray(self.cells).max(axis=0) - self.origin + 1
+        return int(width), int(height)
+
+    @cached_property
+    def bounds(self) -> Float[np.ndarray, "2 2"]:
+        """The corners ``[[x_low, y_low], [x_high, y_high]]`` of that rectangle."""
+        return np.stack([self.origin - 0.5, self.origin + self.grid_shape - 0.5])
+
+    @cached_property
+    def cell_grid(self) -> Int[np.ndarray, "w h"]:
+        """The index into ``cells`` of every place of the rectangle, -1 where it is solid."""
+        grid = np.full(self.grid_shape, -1)
+        columns, rows = (np.asarray(self.cells) - self.origin).T
+        grid[columns, rows] = np.arange(len(self.cells))
+        return grid
+
+    @cached_property
+    def blocked_right(self) -> Bool[np.ndarray, "w h"]:
+        """Whether the right edge of each place cannot be crossed: a wall, or solid on either side of it."""
+        return self._blocked(right=1, up=0)
+
+    @cached_property
+    def blocked_up(self) -> Bool[np.ndarray, "w h"]:
+        """Whether the upper edge of each place cannot be crossed."""
+        return self._blocked(right=0, up=1)
+
+    @cached_property
+    def sides(self) -> Bool[np.ndarray, "w h 2 2"]:
+        """Which sides of each place are blocked, as ``[..., low or high, x or y]``: left, lower, right, upper."""
+        right, up = self.blocked_right, self.blocked_up
+        left = np.pad(right, ((1, 0), (0, 0)), constant_values=True)[:-1]
+        low = np.pad(up, ((0, 0), (1, 0)), constant_values=True)[:, :-1]
+        return np.stack([np.stack([left, low], axis=-1), np.stack([right, up], axis=-1)], axis=-2)
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, ...], ...]:
+        """For each cell, the indices of the cells one can walk to without passing a third."""
+        result = []
+        for column, row in np.asarray(self.cells) - self.origin:
+            (left, low), (right, up) = self.sides[column, row]
+            steps = ((left, -1, 0), (low, 0, -1), (right, 1, 0), (up, 0, 1))
+            result.append(tuple(int(self.cell_grid[column + x, row + y]) for wall, x, y in steps if not wall))
+        return tuple(result)
+
+    @cached_property
+    def passages(self) -> tuple[tuple[int, int], ...]:
+        """Each pair of connected cells once, the smaller index first."""
+        return tuple((cell, other) for cell, others in enumerate(self.neighbours) for other in others if cell < other)
+
+    @cached_property
+    def distances(self) -> Int[np.ndarray, " c"]:
+        """Moves between connected cells from the start cell to each cell, -1 where none lead there."""
+        distances = np.full(len(self.cells), -1)
+        start = self.cells.index(self.start)
+        distances[start] = 0
+        queue = deque([start])
+        while queue:
+            cell = queue.popleft()
+            for other in self.neighbours[cell]:
+                if distances[other] < 0:
+                    distances[other] = distances[cell] + 1
+                    queue.append(other)
+        return distances
+
+    @property
+    def farthest_distance(self) -> int:
+        """Moves from the start cell to the cell that is hardest to reach."""
+        return int(self.distances.max())
+
+    @cached_property
+    def owners(self) -> Int[np.ndarray, "columns rows"]:
+        """The cell that each interior, edge and corner of the grid counts to, -1 where all around it is solid.
+
+        Shape [2 w + 1, 2 h + 1]: odd indices are interiors and even ones the lines between them. A point on a line
+        counts to the cell above or to the right of it, as rounding half up would have it, or else to any cell there.
+        """
+        padded = np.pad(self.cell_grid, 1, constant_values=-1)
+        column, row = np.ogrid[: 2 * self.grid_shape[0] + 1, : 2 * self.grid_shape[1] + 1]
+        right, left, upper, lower = column // 2 + 1, (column + 1) // 2, row // 2 + 1, (row + 1) // 2
+        owners: Int[np.ndarray, "columns rows"] = padded[left, lower]
+        for candidate in (padded[right, lower], padded[left, upper], padded[right, upper]):
+            owners = np.where(candidate >= 0, candidate, owners)
+        return owners
+
+    def cell_index(self, positions: Float[np.ndarray, "*n 2"]) -> Int[np.ndarray, "*n"]:
+        """The index into ``cells`` of the cell each position is in, -1 for positions outside of the maze."""
+        positions = np.asarray(positions, dtype=np.float64)
+        nearest = np.rint(positions)
+        with np.errstate(invalid="ignore"):  # infinite coordinates are as far outside as any
+            # Half-integers land on even slots whichever way they were rounded; doubling and subtracting are exact.
+            slot = 2 * (nearest - self.origin) + 1 + np.trunc(2 * (positions - nearest))
+        inside = ((slot >= 0) & (slot < self.owners.shape)).all(axis=-1)
+        column, row = np.moveaxis(np.where(inside[..., None], slot, 0).astype(int), -1, 0)
+        return np.where(inside, self.owners[column, row], -1)
+
+    def quarter_index(self, positions: Float[np.ndarray, "*n 2"]) -> Int[np.ndarray, "*n"]:
+        """The quarter-cell each position is in, in [0, 16 c); -1 outside of the maze.
+
+        Every cell is cut into 4 × 4 squares of side 1/4; the squares of cell ``i`` are ``16 i`` to ``16 i + 15``.
+        """
+        positions = np.asarray(positions, dtype=np.float64)
+        cell = self.cell_index(positions)
+        corner = np.asarray(self.cells)[cell] - 0.5
+        within = np.where((cell >= 0)[..., None], positions - corner, 0)
+        # A point on the far edge of its cell counts to the last square.
+        column, row = np.moveaxis(np.clip(np.floor(4 * within), 0, 3).astype(int), -1, 0)
+        return np.where(cell >= 0, 16 * cell + 4 * column + row, -1)
+
+    def _blocked(self, right: int, up: int) -> Bool[np.ndarray, "w h"]:
+        """Whether the way from each place to the one ``right`` and ``up`` of it is closed."""
+        free, walls = set(self.cells), set(_middles(self.walls))
+        blocked = np.ones(self.grid_shape, dtype=bool)
+        for x, y in self.cells:
+            wall = (x + 0.5 * right, y + 0.5 * up) in walls
+            blocked[x - self.origin[0], y - self.origin[1]] = wall or (x + right, y + up) not in free
+        return blocked
+
+
+def builtin_layouts() -> tuple[str, ...]:
+    """Names of the mazes that come with the package."""
+    return tuple(_builtin())
+
+
+def load_layout(name: str) -> Layout:
+    """The built-in maze of that name, or the maze drawn in a text file if the name ends in ``.txt``."""
+    if name.endswith(".txt"):
+        return _read_layout(Path(name))
+    layouts = _builtin()
+    if name not in layouts:
+        near = difflib.get_close_matches(name, layouts, n=1)
+        guess = f"did you mean {near[0]!r}" if near else "give a file that ends in .txt to use a maze of your own"
+        _refuse(f"There is no maze called {name!r}; {guess} (`skillscape envs` lists them all).")
+    return layouts[name]
+
+
+def parse_layout(text: str, name: str) -> Layout:
+    """A maze drawn in characters, top line first: ``#`` solid, ``.`` free, one ``S`` for the start at (0, 0).
+
+    Free cells that touch are connected, and the border of the drawing is a wall. A maze with cells that no path leads
+    to is refused, because a share of cells reached would mean nothing there.
+    """
+    lines = [line.rstrip() for line in text.split("\n")]
+    drawn = [number for number, line in enumerate(lines) if line]
+    if not drawn:
+        _refuse(f"The maze {name} is empty; draw it with '#' for solid, '.' for free and one 'S' for the start.")
+    top, bottom = drawn[0], drawn[-1]
+    width = len(lines[top])
+    if max(width, bottom - top + 1) > LARGEST_SIDE:
+        _refuse(f"The maze {name} is larger than {LARGEST_SIDE} cells on a side; draw a smaller one.")
+    places: dict[Cell, tuple[int, int]] = {}
+    starts = []
+    for number in range(top, bottom + 1):
+        for column, character in enumerate(lines[number]):
+            where = f"line {number + 1}, column {column + 1}"
+            if character not in (SOLID, FREE, START):
+                _refuse(f"The maze {name} has {character!r} at {where}; use only '#', '.' and 'S'.")
+            if character != SOLID:
+                places[column, -number] = (number + 1, column + 1)
+            if character == START:
+                starts.append(((column, -number), where))
+        if len(lines[number]) != width:
+            found = len(lines[number])
+            _refuse(
+                f"Line {number + 1} of the maze {name} has {found} characters; give it {width}, like the first line."
+            )
+    if not starts:
+        _refuse(f"The maze {name} has no start; put one 'S' in a free cell.")
+    if len(starts) > 1:
+        _refuse(f"The maze {name} has a second start at {starts[1][1]}; keep a single 'S'.")
+    (column, row), where = starts[0]
+    moved = {(x - column, y - row): place for (x, y), place in places.items()}
+    cells = tuple(sorted(moved))
+    layout = Layout(
+        name=name,
+        note="A maze of your own.",
+        cells=cells,
+        walls=_outline(cells),
+        start=(0, 0),
+        evaluation_start=(0.0, 0.0),
+        goals=(),
+        max_step=OWN_MAX_STEP,
+        horizon=OWN_HORIZON,
+    )
+    if layout.farthest_distance == 0:
+        _refuse(f"The start of the maze {name} at {where} is closed in; put a free cell '.' beside the 'S'.")
+    for cell, distance in zip(cells, layout.distances, strict=True):
+        if distance < 0:
+            line, column = moved[cell]
+            _refuse(f"No path leads to line {line}, column {column} of the maze {name}; open one or put a '#' there.")
+    return layout
+
+
+@cache
+def _builtin() -> dict[str, Layout]:
+    text = (Path(__file__).parent / "data" / "mazes.json").read_text(encoding="utf-8")
+    layouts = [Layout.from_json(values) for values in json.loads(text)]
+    return {layout.name: layout for layout in layouts}
+
+
+def _read_layout(path: Path) -> Layout:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        _refuse(f"There is no maze file {path}; check the path.")
+    except UnicodeDecodeError:
+        _refuse(f"The maze file {path} is not text; draw it with '#', '.' and one 'S' for the start.")
+    except OSError as error:
+        _refuse(f"The maze file {path} cannot be read ({error.strerror}); check that it is a file you may open.")
+    return parse_layout(text, path.stem)
+
+
+def _outline(cells: tuple[Cell, ...]) -> tuple[Segment, ...]:
+    """The longest straight walls around cells that are open to all their neighbours."""
+    free = set(cells)
+    upright = {(x + d, y) for x, y in cells for d in (0, 1) if (x + 2 * d - 1, y) not in free}
+    level = {(y + d, x) for x, y in cells for d in (0, 1) if (x, y + 2 * d - 1) not in free}
+    walls: list[Segment] = []
+    for edges, turned in ((level, True), (upright, False)):
+        for line, begin in sorted(edges):
+            if (line, begin - 1) not in edges:
+                end = begin
+                while (line, end) in edges:
+                    end += 1
+                ends = ((line - 0.5, begin - 0.5), (line - 0.5, end - 0.5))
+                walls.append((ends[0][::-1], ends[1][::-1]) if turned else ends)
+    return tuple(walls)
+
+
+def _middles(walls: tuple[Segment, ...]) -> Iterator[Point]:
+    """The middle of every unit edge that the walls consist of."""
+    for ends in walls:
+        (x, y), (x_end, y_end) = sorted(ends)
+        yield from ((x + k + 0.5, y) for k in range(round(x_end - x)))
+        yield from ((x, y + k + 0.5) for k in range(round(y_end - y)))
+
+
+def _freeze(value: Any) -> Any:  # noqa: ANN401  (whatever JSON holds)
+    return tuple(_freeze(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _refuse(sentence: str) -> NoReturn:
+    # Imported late because the records need JAX and geometry does not.
+    from skillscape.types import UserError
+
+    raise UserError(sentence) from None

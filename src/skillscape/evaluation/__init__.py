@@ -1,0 +1,1 @@
+"""Rollouts, measures and statistics."""

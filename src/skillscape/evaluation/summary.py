@@ -1,0 +1,63 @@
+"""One number per seed, told as a mean with a bootstrap interval. Pure NumPy, so that plots can use it without jax."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+from jaxtyping import Float
+
+
+class SummaryJson(TypedDict):
+    """How a ``Summary`` is written to a results file."""
+
+    mean: float
+    interval: list[float]
+    per_seed: list[float]
+
+
+class Summary(NamedTuple):
+    """Mean over seeds, the ends of its bootstrap interval, and the raw value of every seed."""
+
+    mean: float
+    interval: tuple[float, float]
+    per_seed: tuple[float, ...]
+
+    def to_json(self) -> SummaryJson:
+        """The same numbers as plain lists and floats; the raw values stay, so any other statistic can be redone."""
+        return {"mean": self.mean, "interval": list(self.interval), "per_seed": list(self.per_seed)}
+
+
+def bootstrap_interval(
+    values: Float[np.ndarray, "s ..."], *, confidence: float = 0.95, resamples: int = 5000, seed: int = 0
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """Ends of the percentile-bootstrap interval of the mean over the first axis.
+
+    values: [s, ...], one row per seed. Seeds are drawn with replacement ``resamples`` times, whole rows at once, and
+    the ends are the (1 ∓ confidence)/2 quantiles of the resampled means (Efron 1979). One seed says nothing about
+    the spread between seeds: both ends are then that seed's value.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 0 or values.shape[0] == 0:
+        raise ValueError("There is nothing to summarise: give at least one value per seed.")
+    if not np.isfinite(values).all():
+        raise ValueError("Values to summarise must be finite; a diverged seed has to be reported, not averaged.")
+    if not 0.0 < confidence < 1.0 or resamples < 1:
+        raise ValueError(f"confidence {confidence} must be inside (0, 1) and resamples {resamples} at least 1.")
+    seeds = values.shape[0]
+    if seeds == 1:
+        return values[0], values[0]
+    # How often each seed is drawn is multinomial, so every resampled mean is one row of a small matrix product.
+    draws = np.random.default_rng(seed).multinomial(seeds, np.full(seeds, 1.0 / seeds), size=resamples)
+    means = np.tensordot(draws / seeds, values, axes=1)
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    return low, high
+
+
+def summarise(values: Sequence[float], *, confidence: float = 0.95, resamples: int = 5000, seed: int = 0) -> Summary:
+    """Summary of one value per seed; see ``bootstrap_interval``. With one seed the interval is (mean, mean)."""
+    per_seed = np.asarray(values, dtype=np.float64)
+    if per_seed.ndim != 1:
+        raise ValueError(f"summarise takes one value per seed, not an array of shape {per_seed.shape}.")
+    low, high = bootstrap_interval(per_seed, confidence=confidence, resamples=resamples, seed=seed)
+    return Summary(float(per_seed.mean()), (float(low), float(high)), tuple(per_seed.tolist()))

@@ -1,0 +1,174 @@
+"""Networks. Each maps one example; batches are the caller's ``vmap``. Every leaf is an array, so plain ``jax.jit`` works."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from skillscape.types import RandomKey
+
+
+def uniform(key: RandomKey, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
+    """Uniform in ±1/√fan_in. Needs no LAPACK call, so it is safe inside jit (see docs/performance.md)."""
+    limit = 1 / math.sqrt(max(fan_in, 1))
+    return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
+
+
+class Linear(eqx.Module):
+    """x ↦ W x + b. weight: [out, in]; bias: [out]."""
+
+    weight: Float[Array, "out in"]
+    bias: Float[Array, " out"]
+
+    @staticmethod
+    def create(key: RandomKey, inputs: int, outputs: int) -> "Linear":
+        """Weights and biases uniform in ±1/√inputs."""
+        weight_key, bias_key = jax.random.split(key)
+        return Linear(uniform(weight_key, (outputs, inputs), inputs), uniform(bias_key, (outputs,), inputs))
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        return self.weight @ x + self.bias
+
+
+class MLP(eqx.Module):
+    """Linear layers with ReLU between them, none after the last."""
+
+    layers: tuple[Linear, ...]
+
+    @staticmethod
+    def create(key: RandomKey, inputs: int, hidden: Sequence[int], outputs: int) -> "MLP":
+        """One linear layer per entry of ``hidden`` and one for the output."""
+        sizes = [inputs, *hidden, outputs]
+        keys = jax.random.split(key, len(sizes) - 1)
+        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        return MLP(tuple(Linear.create(k, i, o) for k, (i, o) in zip(keys, pairs, strict=True)))
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        for layer in self.layers[:-1]:
+            x = jax.nn.relu(layer(x))
+        return self.layers[-1](x)
+
+
+class Conditional(eqx.Module):
+    """A network of an input and a skill embedding, split in two so that the skill-free part is computed once per input.
+
+    ``net.conditioned(net.shared(x), skill)`` is the network; scoring n skills is one ``shared`` and n ``conditioned``.
+    """
+
+    @abstractmethod
+    def shared(self, x: Float[Array, " in"]) -> PyTree:
+        """All that does not depend on the skill."""
+
+    @abstractmethod
+    def conditioned(self, shared: PyTree, skill: Float[Array, " d"]) -> Float[Array, " out"]:
+        """The rest. skill: [d], an embedding."""
+
+
+class ConditionalMLP(Conditional):
+    """An MLP on (x, skill) whose first layer is the sum W x + skill + b: ``skill`` arrives embedded to the layer's width."""
+
+    first: Linear
+    rest: MLP
+
+    @staticmethod
+    def create(key: RandomKey, inputs: int, width: int, layers: int, outputs: int) -> "ConditionalMLP":
+        """``layers`` hidden layers of ``width`` units."""
+        first_key, rest_key = jax.random.split(key)
+        hidden = [width] * (layers - 1)
+        return ConditionalMLP(Linear.create(first_key, inputs, width), MLP.create(rest_key, width, hidden, outputs))
+
+    def shared(self, x: Float[Array, " in"]) -> Float[Array, " d"]:
+        """The input's share of the first layer, before its ReLU."""
+        return self.first(x)
+
+    def conditioned(self, shared: Float[Array, " d"], skill: Float[Array, " d"]) -> Float[Array, " out"]:
+        """Add the skill's share, then the remaining layers."""
+        return self.rest(jax.nn.relu(shared + skill))
+
+
+class SoftModular(Conditional):
+    """L layers of m modules; a routing network on (input ⊙ skill) mixes the modules between layers (SD3 Eq. 3).
+
+    With u = f₁(x) and the skill embedding v, the routing logits are p¹ = W⁰ ReLU(u ⊙ v) and
+    pˡ⁺¹ = Wˡ ReLU(g(p̂ˡ) ⊙ (u ⊙ v)), where p̂ is p after a softmax over the *sending* modules (its rows sum to one).
+    Module i of layer l+1 receives gᵢˡ⁺¹ = Σⱼ p̂ᵢⱼˡ ReLU(Wⱼˡ gⱼˡ + bⱼˡ). The last routing is a vector: it joins the m modules into the output.
+
+    The first layer's modules all read ReLU(u), so together they are one skill-free product [m·w, d].
+
+    References: Yang et al., Multi-Task Reinforcement Learning with Soft Modularization, NeurIPS 2020; SD3, section III-A.
+    """
+
+    embed: Linear
+    """f₁: in → d. Its bias starts at one: where u = 0 the product u ⊙ v would hide the skill from the routing."""
+    first: Linear
+    """d → m·w, the modules of layer 1 side by side."""
+    weights: Float[Array, "later m w w"]
+    """Modules of layers 2 … L."""
+    biases: Float[Array, "later m w"]
+    routes: Float[Array, "later mm d"]
+    """Wˡ for the matrices between layers."""
+    route_biases: Float[Array, "later mm"]
+    gates: Float[Array, "later d mm"]
+    """g: the flattened previous routing → d."""
+    gate_biases: Float[Array, "later d"]
+    last_route: Linear
+    """d → m, the routing that joins the last layer."""
+    output: Linear
+
+    @staticmethod
+    def create(
+        key: RandomKey, inputs: int, width: int, layers: int, modules: int, module_width: int, outputs: int
+    ) -> "SoftModular":
+        """d = ``width``, L = ``layers``, m = ``modules``, w = ``module_width``."""
+        keys = jax.random.split(key, 8)
+        later, routing = layers - 1, modules * modules
+        embed = Linear.create(keys[0], inputs, width)
+        return SoftModular(
+            embed=eqx.tree_at(lambda linear: linear.bias, embed, jnp.ones(width)),
+            first=Linear.create(keys[1], width, modules * module_width),
+            weights=uniform(keys[2], (later, modules, module_width, module_width), module_width),
+            biases=uniform(keys[3], (later, modules, module_width), module_width),
+            routes=uniform(keys[4], (later, routing, width), width),
+            route_biases=jnp.zeros((later, routing)),
+            gates=uniform(keys[5], (later, width, routing), routing),
+            # g(p̂) ⊙ (u ⊙ v) starts near u ⊙ v: a gate around zero would hide the skill from every routing but the first.
+            gate_biases=jnp.ones((later, width)),
+            last_route=Linear.create(keys[6], width, modules),
+            output=Linear.create(keys[7], module_width, outputs),
+        )
+
+    def shared(self, x: Float[Array, " in"]) -> tuple[Float[Array, " d"], Float[Array, "m w"]]:
+        """u = f₁(x), and what the first layer's modules send: ReLU(Wⱼ¹ ReLU(u) + bⱼ¹)."""
+        embedded = self.embed(x)
+        sent = jax.nn.relu(self.first(jax.nn.relu(embedded)))
+        return embedded, sent.reshape(self.last_route.bias.shape[0], -1)
+
+    def routing(
+        self, embedded: Float[Array, " d"], skill: Float[Array, " d"]
+    ) -> tuple[list[Float[Array, "m m"]], Float[Array, " m"]]:
+        """The normalised routings p̂ between the layers (receiving × sending modules) and the joining vector."""
+        modules = self.last_route.bias.shape[0]
+        joint = embedded * skill
+        feature = joint
+        between = []
+        for layer in range(self.weights.shape[0]):
+            logits = self.routes[layer] @ jax.nn.relu(feature) + self.route_biases[layer]
+            mixing = jax.nn.softmax(logits.reshape(modules, modules), axis=-1)
+            between.append(mixing)
+            feature = joint * (self.gates[layer] @ mixing.reshape(-1) + self.gate_biases[layer])
+        return between, jax.nn.softmax(self.last_route(jax.nn.relu(feature)))
+
+    def conditioned(
+        self, shared: tuple[Float[Array, " d"], Float[Array, "m w"]], skill: Float[Array, " d"]
+    ) -> Float[Array, " out"]:
+        """Route, mix, and apply the later layers."""
+        embedded, sent = shared
+        between, joining = self.routing(embedded, skill)
+        for layer, mixing in enumerate(between):
+            received = mixing @ sent
+            sent = jax.nn.relu(jnp.einsum("ivw,iw->iv", self.weights[layer], received) + self.biases[layer])
+        return self.output(joining @ sent)

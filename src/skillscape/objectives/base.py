@@ -1,0 +1,61 @@
+"""The contract of an objective: what is worth doing when there is no task."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from jaxtyping import Array, Float
+
+from skillscape.skills import SkillSpace
+from skillscape.types import Experience, Metrics, RandomKey, Spec, UserError
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Objective(ABC, Generic[State]):
+    """A frozen dataclass whose fields are the hyper-parameters, and pure functions over an explicit state.
+
+    One objective is one file; its class is final and its ``name`` is the file's. Rewards are over a whole batch because
+    some methods couple its rows (nearest neighbours, contrast).
+    """
+
+    name: ClassVar[str]
+    critic_head: ClassVar[Literal["scalar", "skill"]] = "scalar"
+    """"skill": the critic is Q = ψ(s, a, z)·z (successor features)."""
+    updates_per_step: ClassVar[int] = 1
+    """Learning steps of the objective's own model for each one of the backbone's."""
+
+    @property
+    @abstractmethod
+    def skills(self) -> SkillSpace:
+        """Where skills come from."""
+
+    @property
+    @abstractmethod
+    def resample_every(self) -> int | None:
+        """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @abstractmethod
+    def init(self, key: RandomKey, spec: Spec) -> State:
+        """Networks, optimisers, running moments and queues at the start."""
+
+    @abstractmethod
+    def update(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Metrics]:
+        """One learning step of the objective's own model on a batch of n transitions."""
+
+    @abstractmethod
+    def reward(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Float[Array, " n"], Metrics]:
+        """The reward of each of n transitions. The state may change: running moments, queues."""
+
+    def infer_skill(
+        self, state: State, obs: Float[Array, "n ..."], reward: Float[Array, " n"]
+    ) -> Float[Array, " z"]:
+        """The skill that explains task rewards seen at ``obs``, for methods that can tell."""
+        del state, obs, reward
+        raise UserError(f"{self.name} cannot infer a skill from rewards; choose --skill random, an index, or regress.")
+
+    def score_skills(self, state: State, obs: Float[Array, "n ..."]) -> Float[Array, "n k"]:
+        """How much each of k skills claims each state: a log density or a log probability, for methods that have one."""
+        del state, obs
+        raise UserError(f"{self.name} keeps no score of states by skill; draw where its skills go instead.")

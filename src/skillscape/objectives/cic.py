@@ -1,0 +1,107 @@
+"""CIC (Laskin et al., Contrastive Intrinsic Control, NeurIPS 2022): particle entropy in a space learned by contrast."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Discrete
+from skillscape.stats import Moments, nearest_distances
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class CICNetworks(eqx.Module):
+    """State net g, transition predictor p on (g(s), g(s')), skill net h."""
+
+    state: MLP
+    predictor: MLP
+    skill: MLP
+
+
+class CICState(NamedTuple):
+    """Networks, and the running moments of the distances."""
+
+    networks: Learner[CICNetworks]
+    distances: Moments
+
+
+@dataclass(frozen=True)
+class CIC(Objective[CICState]):
+    """Spread out in a representation trained to tell which transition belongs to which skill (InfoNCE)."""
+
+    name: ClassVar[str] = "cic"
+
+    number_of_skills: int = 10
+    hidden: tuple[int, ...] = (128, 128)
+    feature_dim: int = 10
+    temperature: float = 0.5
+    neighbours: int = 16
+    """k of the particle entropy."""
+    distance_floor: float = 5e-4
+    """Subtracted from the scaled distances, which are then floored at zero."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> CICState:
+        """Fresh networks; no distances seen."""
+        (inputs,) = spec.obs_shape
+        state_key, predictor_key, skill_key = jax.random.split(key, 3)
+        networks = CICNetworks(
+            state=MLP.create(state_key, inputs, self.hidden, self.feature_dim),
+            predictor=MLP.create(predictor_key, 2 * self.feature_dim, self.hidden, self.feature_dim),
+            skill=MLP.create(skill_key, self.skills.width, self.hidden, self.feature_dim),
+        )
+        return CICState(learner(self._transform, networks), Moments.create())
+
+    def update(self, state: CICState, batch: Experience, key: RandomKey) -> tuple[CICState, Metrics]:
+        """One InfoNCE step: row i's skill h(zᵢ) is to pick row i's transition p(g(s), g(s')) out of the batch."""
+        del key
+
+        def loss(networks: CICNetworks) -> tuple[Float[Array, ""], Metrics]:
+            features = jax.vmap(networks.state)(batch.obs), jax.vmap(networks.state)(batch.next_obs)
+            keys = _normalise(jax.vmap(networks.predictor)(jnp.concatenate(features, axis=-1)))
+            queries = _normalise(jax.vmap(networks.skill)(batch.skill))
+            similarity = queries @ keys.T / self.temperature
+            contrast = -jnp.mean(jnp.diag(jax.nn.log_softmax(similarity, axis=-1)))
+            return contrast, {"model_loss": contrast}
+
+        networks, metrics = descend(self._transform, loss, state.networks)
+        return CICState(networks, state.distances), metrics
+
+    def reward(
+        self, state: CICState, batch: Experience, key: RandomKey
+    ) -> tuple[CICState, Float[Array, " n"], Metrics]:
+        """r = log(1 + mean distance from g(s) to its k nearest g(s') in the batch), distances over their running variance."""
+        del key
+        network = state.networks.params.state
+        sources, targets = jax.vmap(network)(batch.obs), jax.vmap(network)(batch.next_obs)
+        neighbours = min(self.neighbours, targets.shape[0])
+        distances = nearest_distances(sources, targets, neighbours)
+        moments = state.distances.include(jax.lax.stop_gradient(distances).reshape(-1))
+        # Identical states would otherwise drive the variance to zero and the reward to 0/0.
+        scaled = distances / jnp.maximum(moments.variance, 1e-8)
+        reward = jnp.log1p(jnp.mean(jnp.maximum(scaled - self.distance_floor, 0.0), axis=-1))
+        return CICState(state.networks, moments), reward, {"distance_variance": moments.variance}
+
+
+def _normalise(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

@@ -1,0 +1,76 @@
+"""DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): be where a discriminator can tell your skill."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Discrete
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class DIAYNState(NamedTuple):
+    """The discriminator q(z|s)."""
+
+    discriminator: Learner[MLP]
+
+
+@dataclass(frozen=True)
+class DIAYN(Objective[DIAYNState]):
+    """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
+
+    name: ClassVar[str] = "diayn"
+
+    number_of_skills: int = 10
+    hidden: tuple[int, ...] = (128, 128)
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> DIAYNState:
+        """A fresh discriminator."""
+        (inputs,) = spec.obs_shape
+        return DIAYNState(learner(self._transform, MLP.create(key, inputs, self.hidden, self.number_of_skills)))
+
+    def update(self, state: DIAYNState, batch: Experience, key: RandomKey) -> tuple[DIAYNState, Metrics]:
+        """One step of cross-entropy on (s', z)."""
+        del key
+
+        def loss(discriminator: MLP) -> tuple[Float[Array, ""], Metrics]:
+            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.next_obs))
+            cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
+            accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
+            return cross_entropy, {"model_loss": cross_entropy, "discriminator_accuracy": accuracy}
+
+        discriminator, metrics = descend(self._transform, loss, state.discriminator)
+        return DIAYNState(discriminator), metrics
+
+    def reward(
+        self, state: DIAYNState, batch: Experience, key: RandomKey
+    ) -> tuple[DIAYNState, Float[Array, " n"], Metrics]:
+        """r = log q(z|s') − log p(z); at most log n."""
+        del key
+        scores = self.score_skills(state, batch.next_obs)
+        reward = jnp.sum(scores * batch.skill, axis=-1) + jnp.log(float(self.number_of_skills))
+        return state, reward, {}
+
+    def score_skills(self, state: DIAYNState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+        """log q(z|s)."""
+        return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))

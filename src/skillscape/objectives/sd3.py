@@ -1,0 +1,271 @@
+"""SD3: Unsupervised Skill Discovery through Skill Regions Differentiation.
+
+Skills are pushed to regions that the other skills do not visit (density deviation, Eqs. 1 and 7), each density being the
+evidence lower bound of one conditional VAE (Eq. 2) with soft modules (Eq. 3), and are drawn to what is new *for them*
+by the VAE's own KL term (Eq. 6).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PyTree
+
+from skillscape.dists import DiagonalNormal
+from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Discrete
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class ConditionalVAE(eqx.Module):
+    """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
+
+    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing.
+    """
+
+    encoder: Conditional
+    decoder: Conditional
+    embed_for_encoder: Linear
+    embed_for_decoder: Linear
+
+    def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
+        """Q(h|s,z) from ``encoder.shared(s)``; the log variance is kept within [-10, 4]."""
+        mean, log_variance = jnp.split(self.encoder.conditioned(shared, self.embed_for_encoder(skill)), 2)
+        return DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
+
+    def decode(self, latent: Float[Array, " h"], skill: Float[Array, " z"]) -> Float[Array, " d"]:
+        """The mean of P(s|h,z)."""
+        return self.decoder.conditioned(self.decoder.shared(latent), self.embed_for_decoder(skill))
+
+
+class Evidence(NamedTuple):
+    """The two terms of the bound: log P(s|h,z) at the latents used, and KL[Q(h|s,z) ‖ N(0,I)]."""
+
+    log_likelihood: Float[Array, "*n"]
+    divergence: Float[Array, "*n"]
+
+    @property
+    def bound(self) -> Float[Array, "*n"]:
+        """ELBO, Eq. 2."""
+        return self.log_likelihood - self.divergence
+
+
+class History(NamedTuple):
+    """States scored lately with their skills, newest first; ``filled`` says how many rows are real."""
+
+    obs: Float[Array, "rows d"]
+    skill: Float[Array, "rows z"]
+    filled: Int[Array, ""]
+
+
+class SD3State(NamedTuple):
+    """The density model, and the states it may be fitted on beside the newest."""
+
+    model: Learner[ConditionalVAE]
+    history: History
+
+
+def deviation_reward(
+    log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float
+) -> Float[Array, " n"]:
+    """r_sd3 of Eq. 7, all in log space: log n + log λ + ℓ_z − logsumexpₖ(ℓₖ + [k = z] log λ).
+
+    log_density: ℓ, the log density of each state under each skill; skill: one-hot rows; ``weight``: λ.
+    At most log n; log(λn / (λ + n − 1)) where all densities tie; no lower bound.
+    """
+    number = log_density.shape[-1]
+    weighted = log_density + skill * math.log(weight)
+    return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
+
+
+@dataclass(frozen=True)
+class SD3(Objective[SD3State]):
+    """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
+
+    name: ClassVar[str] = "sd3"
+
+    number_of_skills: int = 10
+    """n."""
+    deviation_weight: float = 1.5
+    """λ of Eq. 1: above one it weakens the push away from the other skills."""
+    exploration_ratio: float = 0.04
+    """α: weight of the KL bonus."""
+    density: Literal["elbo", "reconstruction"] = "elbo"
+    """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
+    bonus: Literal["own", "mean"] = "own"
+    """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
+    latent_samples: int = 0
+    """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
+    floor: float | None = None
+    """Lower bound of r_sd3; without one a skill pays without limit for crossing another's region on its way out."""
+    reward_scale: float = 1.0
+
+    architecture: Literal["soft-modular", "plain"] = "soft-modular"
+    """Encoder and decoder: soft modules, or MLPs that the skill enters in the first layer."""
+    width: int = 128
+    """d: size of the joint state and skill feature, and of the plain network's layers."""
+    layers: int = 2
+    """L."""
+    modules: int = 4
+    """m: modules per layer."""
+    module_width: int = 64
+    latent_dim: int = 8
+    decoder_variance: float = 0.1
+    """σ² of P(s|h,z): what counts as one place."""
+
+    learning_rate: float = 1e-3
+    clip_norm: float | None = None
+    """Largest norm of a gradient; None does not clip."""
+    fitting_steps: int = 1
+    """Gradient steps on the density at each update."""
+    history: int = 0
+    """Rows of earlier scored states kept to fit the density on; 0 fits the newest batch alone (with a replay buffer, always 0)."""
+    newest_fraction: float = 0.8
+    """Share of a fitting batch that is new where there is a history."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, clip_norm=self.clip_norm)
+
+    def _network(self, key: RandomKey, inputs: int, outputs: int) -> Conditional:
+        if self.architecture == "plain":
+            return ConditionalMLP.create(key, inputs, self.width, self.layers, outputs)
+        return SoftModular.create(
+            key, inputs, self.width, self.layers, self.modules, self.module_width, outputs
+        )
+
+    def init(self, key: RandomKey, spec: Spec) -> SD3State:
+        """A fresh density model and an empty history."""
+        (inputs,) = spec.obs_shape
+        encoder_key, decoder_key, *embedding_keys = jax.random.split(key, 4)
+        model = ConditionalVAE(
+            encoder=self._network(encoder_key, inputs, 2 * self.latent_dim),
+            decoder=self._network(decoder_key, self.latent_dim, inputs),
+            embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
+            embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
+        )
+        history = History(
+            jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
+        )
+        return SD3State(learner(self._transform, model), history)
+
+    def _log_likelihood(
+        self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
+    ) -> Float[Array, ""]:
+        squared = jnp.sum((obs - model.decode(latent, skill)) ** 2)
+        constant = obs.shape[0] * math.log(2 * math.pi * self.decoder_variance)
+        return -0.5 * (squared / self.decoder_variance + constant)
+
+    def _evidence(
+        self,
+        model: ConditionalVAE,
+        obs: Float[Array, " d"],
+        shared: PyTree,
+        skill: Float[Array, " z"],
+        noise: Float[Array, "samples h"],
+    ) -> Evidence:
+        """The bound's terms at one state and skill; ``noise`` rows are the latents' standard-normal draws."""
+        posterior = model.posterior(shared, skill)
+        likelihoods = [
+            self._log_likelihood(model, obs, posterior.sample(noise[sample]), skill) for sample in range(noise.shape[0])
+        ]
+        return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
+
+    def evidence_of_all_skills(
+        self, model: ConditionalVAE, obs: Float[Array, "n d"], key: RandomKey
+    ) -> Evidence:
+        """The bound's terms of every state under every skill, [n, k], in one pass; the skill-free part once per state."""
+        # All skills see the same noise: what is left of it cancels in their ratio.
+        noise = (
+            jax.random.normal(key, (self.latent_samples, self.latent_dim))
+            if self.latent_samples
+            else jnp.zeros((1, self.latent_dim))
+        )
+
+        def at_state(one: Float[Array, " d"]) -> Evidence:
+            shared = model.encoder.shared(one)
+            return jax.vmap(lambda skill: self._evidence(model, one, shared, skill, noise))(self.skills.all())
+
+        return jax.vmap(at_state)(obs)
+
+    def _fitting_batch(
+        self, history: History, batch: Experience, key: RandomKey
+    ) -> tuple[Float[Array, "n d"], Float[Array, "n z"]]:
+        """The newest states, some of them exchanged for states of the history."""
+        obs, skill = batch.next_obs, batch.skill
+        if not self.history:
+            return obs, skill
+        rows = obs.shape[0]
+        index_key, choice_key = jax.random.split(key)
+        index = jax.random.randint(index_key, (rows,), 0, jnp.maximum(history.filled, 1))
+        is_old = (jax.random.uniform(choice_key, (rows, 1)) > self.newest_fraction) & (history.filled > 0)
+        return jnp.where(is_old, history.obs[index], obs), jnp.where(is_old, history.skill[index], skill)
+
+    def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
+        """``fitting_steps`` gradient steps on the negative ELBO (Eq. 2) of the states under their own skill."""
+
+        def step(model: Learner[ConditionalVAE], key: RandomKey) -> tuple[Learner[ConditionalVAE], Metrics]:
+            data_key, noise_key = jax.random.split(key)
+            obs, skill = self._fitting_batch(state.history, batch, data_key)
+            noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
+
+            def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
+                evidence = jax.vmap(lambda s, z, e: self._evidence(model, s, model.encoder.shared(s), z, e))(
+                    obs, skill, noise
+                )
+                value = -jnp.mean(evidence.bound)
+                return value, {
+                    "model_loss": value,
+                    "log_likelihood": jnp.mean(evidence.log_likelihood),
+                    "divergence": jnp.mean(evidence.divergence),
+                }
+
+            return descend(self._transform, loss, model)
+
+        model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
+        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
+
+    def reward(
+        self, state: SD3State, batch: Experience, key: RandomKey
+    ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
+        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
+        evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
+        log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
+        deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
+        own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
+        bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
+        floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
+        reward = self.reward_scale * (floored + self.exploration_ratio * bonus)
+        metrics = {
+            "deviation": jnp.mean(deviation),
+            "deviation_floored": jnp.mean(floored - deviation > 0),
+            "bonus": jnp.mean(bonus),
+            "bonus_deviation": jnp.std(bonus),
+        }
+        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
+
+    def _remember(self, history: History, batch: Experience) -> History:
+        """Push the batch in front of the history; the oldest rows fall off."""
+        if not self.history:
+            return history
+        obs = jnp.concatenate([jax.lax.stop_gradient(batch.next_obs), history.obs])[: self.history]
+        skill = jnp.concatenate([batch.skill, history.skill])[: self.history]
+        return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
+
+    def score_skills(self, state: SD3State, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+        """log d_z(s) for every skill, from the posterior's mean."""
+        evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
+        return evidence.bound if self.density == "elbo" else evidence.log_likelihood

@@ -1,0 +1,1 @@
+"""Figures. Nothing here imports JAX."""

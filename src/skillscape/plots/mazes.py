@@ -1,0 +1,266 @@
+"""Figures of skills in a maze: trajectories, maps of time or density, learning curves.
+
+Functions that take ``axes`` draw; functions named ``*_figure`` arrange, save a PNG at ``path`` and return nothing.
+Nothing here imports jax: a figure can be redrawn from saved arrays on any machine.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from skillscape.envs.layouts import Layout
+from skillscape.evaluation.summary import bootstrap_interval
+from skillscape.plots.style import grid_shape, method_look, new_figure, save, skill_colours, styled
+
+Extent: TypeAlias = tuple[float, float, float, float]
+Curve: TypeAlias = tuple[Int[np.ndarray, " m"], Float[np.ndarray, "s m"]]
+
+LEGEND_SKILLS = 20
+PANEL_INCHES = 2.7
+MEASURE_LABELS = {
+    "coverage": "coverage (fraction of quarter-cells)",
+    "reach": "reach (fraction of farthest distance)",
+    "distinguishability": "I(S;Z) (nats)",
+    "skill_accuracy": "skill accuracy (fraction of states)",
+}
+
+
+class Panel(NamedTuple):
+    """One picture of a row: its title, the rollouts [k, r, t + 1, 2], and a line of numbers to put under it."""
+
+    title: str
+    positions: Float[np.ndarray, "k r t 2"]
+    caption: str = ""
+
+
+def draw_walls(axes: Axes, layout: Layout) -> None:
+    """Draw the walls in black, fit the view to the maze with equal axes, and take away frame and ticks."""
+    axes.add_collection(
+        LineCollection(list(layout.walls), colors="black", linewidths=1.4, capstyle="projecting", zorder=4)
+    )
+    left, right, bottom, top = _extent(layout)
+    margin = 0.12  # room for half the width of the outer walls
+    axes.set_xlim(left - margin, right + margin)
+    axes.set_ylim(bottom - margin, top + margin)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+
+
+def plot_trajectories(
+    axes: Axes, positions: Float[np.ndarray, "k r t 2"], layout: Layout, title: str, *, legend: bool = True
+) -> None:
+    """Draw every rollout [k, r, t + 1, 2] as a thin line in the colour of its skill, with a dot where it ends.
+
+    A black dot marks the start. The legend beside the axes, one square per skill, appears for up to 20 skills.
+    """
+    positions = np.asarray(positions, dtype=np.float64)
+    skills, rollouts = positions.shape[:2]
+    # Rollouts outermost: the skills take turns, so that the last skill does not bury all others.
+    lines = positions.swapaxes(0, 1).reshape(rollouts * skills, -1, 2)
+    colours = np.tile(skill_colours(skills), (rollouts, 1))
+    axes.add_collection(LineCollection(list(lines), colors=list(colours), linewidths=0.6, alpha=0.55, zorder=2))
+    axes.scatter(lines[:, -1, 0], lines[:, -1, 1], s=8, c=colours, edgecolors="white", linewidths=0.25, zorder=5)
+    start_x, start_y = positions[0, 0, 0]
+    axes.scatter(start_x, start_y, s=26, c="black", edgecolors="white", linewidths=0.6, zorder=6)
+    draw_walls(axes, layout)
+    axes.set_title(title, pad=4)
+    if legend and skills <= LEGEND_SKILLS:
+        axes.legend(
+            handles=_skill_handles(skills),
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            ncols=1 if skills <= 10 else 2,
+            handlelength=0.8,
+            handletextpad=0.3,
+            columnspacing=0.8,
+            title="skill",
+        )
+
+
+def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> None:
+    """Save panels of trajectories side by side, captions below, in rows of at most four.
+
+    Several panels with the same number of skills share one legend under the figure; otherwise each has its own.
+    """
+    counts = {np.shape(panel.positions)[0] for panel in panels}
+    shared = len(counts) == 1 and len(panels) > 1
+    rows, columns = grid_shape(len(panels), 4)
+    width, height = _panel_size(layout)
+    beside = 0.0 if shared or max(counts) > LEGEND_SKILLS else 0.9  # inches a legend takes beside each panel
+    with styled():
+        figure = new_figure(columns * (width + beside), rows * (height + 0.55) + 0.4, layout="compressed")
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid, panels, strict=False):
+            plot_trajectories(axes, panel.positions, layout, panel.title, legend=not shared)
+            axes.set_xlabel(_wrapped(panel.caption, int(width * 17)), labelpad=3, fontsize=8.5)
+        for axes in grid[len(panels) :]:
+            axes.remove()
+        if shared and (skills := max(counts)) <= LEGEND_SKILLS:
+            _, across = grid_shape(skills, int(columns * width / 0.4))
+            handles = _skill_handles(skills)
+            figure.legend(
+                # Matplotlib fills a legend column by column; numbers should be read along the rows.
+                handles=[handle for column in range(across) for handle in handles[column::across]],
+                loc="outside lower center",
+                ncols=across,
+                handlelength=0.8,
+                handletextpad=0.3,
+                columnspacing=0.9,
+                borderpad=0.1,
+                title="skill",
+            )
+        save(figure, path)
+
+
+def density_figure(
+    maps: Float[np.ndarray, "k h w"],
+    extent: Extent,
+    layout: Layout,
+    path: Path,
+    title: str,
+    colour_label: str,
+    *,
+    shared_scale: bool = True,
+) -> None:
+    """Save one map per skill, [k, h, w] with row 0 at the bottom and NaN outside the maze, walls on top.
+
+    extent: (left, right, bottom, top) of the outer edges of the maps. With ``shared_scale`` one colour means one number
+    in all panels; without, each panel runs from its own lowest to its own highest value and the bar says so.
+    """
+    maps = np.asarray(maps, dtype=np.float64)
+    width, height = (0.62 * side for side in _panel_size(layout))
+    # Corridors are stacked rather than set side by side, so that the colour bar has a height.
+    rows, columns = grid_shape(len(maps), 5 if height > 0.3 * width else 2)
+    with styled():
+        figure = new_figure(columns * width + 0.7, rows * (height + 0.28) + 0.35, layout="compressed")
+        grid = figure.subplots(rows, columns, squeeze=False)
+        everywhere = Normalize(np.nanmin(maps), np.nanmax(maps))
+        for skill, axes in enumerate(grid.ravel()):
+            if skill >= len(maps):
+                axes.remove()
+                continue
+            scale = everywhere if shared_scale else Normalize(np.nanmin(maps[skill]), np.nanmax(maps[skill]))
+            axes.imshow(maps[skill], origin="lower", extent=extent, cmap="magma_r", norm=scale, interpolation="nearest")
+            draw_walls(axes, layout)
+            axes.set_title(f"skill {skill}", fontsize=8.5, pad=2)
+        bar = figure.colorbar(
+            ScalarMappable(everywhere if shared_scale else Normalize(0.0, 1.0), "magma_r"),
+            ax=list(figure.axes),
+            label=colour_label,
+            shrink=0.85,
+            aspect=28,
+            pad=0.02,
+        )
+        bar.outline.set_visible(False)
+        if not shared_scale:
+            bar.set_ticks([0.0, 1.0], labels=["lowest\nof panel", "highest\nof panel"])
+        figure.suptitle(title, fontsize=10.5)
+        save(figure, path)
+
+
+def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
+    """Save learning curves: one axis per measure, one line per method, the 95% bootstrap band of its mean over seeds.
+
+    curves: measure → method → (steps [m], values [s, m]). A measure of ``MazeMeasures`` gets its label with unit; any
+    other key is its own label. A method keeps its look in all axes. ``note`` is the title line: budget and seeds.
+    """
+    methods = list(dict.fromkeys(method for lines in curves.values() for method in lines))
+    looks = {method: method_look(place) for place, method in enumerate(methods)}
+    rows, columns = grid_shape(len(curves), 4)
+    with styled():
+        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.7)
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
+            for method, (steps, values) in lines.items():
+                colour, line = looks[method]
+                low, high = bootstrap_interval(values, resamples=2000)
+                axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
+                axes.plot(steps, np.mean(values, axis=0), color=colour, linestyle=line, linewidth=1.5)
+            axes.set_ylabel(MEASURE_LABELS.get(measure, measure))
+            axes.set_xlabel("environment steps")
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.grid(axis="y", color="0.9", linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.margins(x=0.02)
+            if measure in MEASURE_LABELS:
+                axes.set_ylim(bottom=0.0)  # all of them start at zero; a cut axis would flatter small differences
+        for axes in grid[len(curves) :]:
+            axes.remove()
+        handles = [
+            Line2D([], [], color=colour, linestyle=line, linewidth=1.8, label=method)
+            for method, (colour, line) in looks.items()
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 2 * columns + 1))
+        if note:
+            figure.suptitle(note, fontsize=10)
+        save(figure, path)
+
+
+def visitation_maps(
+    positions: Float[np.ndarray, "k r t 2"], layout: Layout, resolution: int = 4
+) -> tuple[Float[np.ndarray, "k h w"], Extent]:
+    """Fraction of its time that each skill spends in each square of side 1/resolution, and the extent of the maps.
+
+    positions: [k, r, t + 1, 2], the start included. Maps are [k, h, w] with row 0 at the bottom, NaN outside the maze,
+    and sum to one over the maze; the default squares are the quarter-cells of the measures.
+    """
+    positions = np.asarray(positions, dtype=np.float64)
+    cell = layout.cell_index(positions)
+    if (cell < 0).any():
+        raise ValueError(f"{np.sum(cell < 0)} positions lie outside of {layout.name}.")
+    # Squares are counted from the cell a point belongs to, so that a point on a wall stays on its own side of it.
+    corner = np.asarray(layout.cells)[cell] - layout.origin
+    within = np.floor(resolution * (positions - layout.bounds[0] - corner)).astype(int)
+    column, row = np.moveaxis(resolution * corner + np.clip(within, 0, resolution - 1), -1, 0)
+    width, height = (resolution * side for side in layout.grid_shape)
+    visits = np.zeros((len(positions), height, width))
+    skill = np.arange(len(positions))[:, None, None]
+    np.add.at(visits, (skill, row, column), 1.0 / np.prod(positions.shape[1:3]))
+    free = (layout.cell_grid >= 0).T.repeat(resolution, axis=0).repeat(resolution, axis=1)
+    return np.where(free, visits, np.nan), _extent(layout)
+
+
+def _extent(layout: Layout) -> Extent:
+    """Left, right, bottom and top of the maze, as imshow wants them."""
+    (left, bottom), (right, top) = layout.bounds.tolist()
+    return left, right, bottom, top
+
+
+def _panel_size(layout: Layout) -> tuple[float, float]:
+    """Width and height in inches that show the maze undistorted; wide mazes get more width, so cells stay readable."""
+    left, right, bottom, top = _extent(layout)
+    aspect = (top - bottom) / (right - left)
+    width = PANEL_INCHES * min(1.5, max(1.0, aspect**-0.5))
+    return width, width * aspect
+
+
+def _wrapped(caption: str, characters: int) -> str:
+    """The caption in lines of at most that many characters, broken only between its "·" items."""
+    lines = [""]
+    for item in caption.split(" · "):
+        longer = f"{lines[-1]} · {item}" if lines[-1] else item
+        if lines[-1] and len(longer) > characters:
+            lines.append(item)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
+
+
+def _skill_handles(skills: int) -> list[Line2D]:
+    """Coloured squares with the number of each skill, for a legend."""
+    return [
+        Line2D([], [], linestyle="none", marker="s", markersize=5.5, color=tuple(colour), label=str(skill))
+        for skill, colour in enumerate(skill_colours(skills))
+    ]

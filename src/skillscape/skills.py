@@ -1,0 +1,132 @@
+"""Skill spaces: what a skill is and how one is drawn."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from skillscape.types import RandomKey, UserError
+
+
+class SkillSpace(ABC):
+    """The set a skill z comes from, with its prior p(z). Skills are rows of width ``width``."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Length of a skill vector."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int | None:
+        """How many skills there are; None where they are a continuum."""
+
+    @abstractmethod
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Draw ``rows`` skills from the prior."""
+
+    @abstractmethod
+    def all(self) -> Float[Array, "k z"]:
+        """Every skill once, or a helpful error where that is impossible."""
+
+
+@dataclass(frozen=True)
+class Discrete(SkillSpace):
+    """``number`` skills as one-hot vectors, uniform."""
+
+    number: int
+
+    @property
+    def width(self) -> int:
+        """One entry per skill."""
+        return self.number
+
+    @property
+    def count(self) -> int:
+        """``number``."""
+        return self.number
+
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Uniform one-hot rows."""
+        return jax.nn.one_hot(jax.random.randint(key, (rows,), 0, self.number), self.number)
+
+    def all(self) -> Float[Array, "k z"]:
+        """The identity matrix."""
+        return jnp.eye(self.number)
+
+
+@dataclass(frozen=True)
+class Sphere(SkillSpace):
+    """Unit vectors of ``dimension`` entries, uniform on the sphere."""
+
+    dimension: int
+
+    @property
+    def width(self) -> int:
+        """The dimension of the space around the sphere."""
+        return self.dimension
+
+    @property
+    def count(self) -> None:
+        """A continuum."""
+        return None
+
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Normalised normal draws."""
+        normal = jax.random.normal(key, (rows, self.dimension))
+        return normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
+
+    def all(self) -> Float[Array, "k z"]:
+        """Impossible."""
+        raise UserError("These skills are a continuum of directions and cannot be listed; sample some instead.")
+
+
+@dataclass(frozen=True)
+class Box(SkillSpace):
+    """Vectors uniform in [0, 1]^dimension."""
+
+    dimension: int
+
+    @property
+    def width(self) -> int:
+        """The dimension of the cube."""
+        return self.dimension
+
+    @property
+    def count(self) -> None:
+        """A continuum."""
+        return None
+
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Uniform draws."""
+        return jax.random.uniform(key, (rows, self.dimension))
+
+    def all(self) -> Float[Array, "k z"]:
+        """Impossible."""
+        raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
+
+
+@dataclass(frozen=True)
+class NoSkill(SkillSpace):
+    """For objectives without skills: one skill of width zero."""
+
+    @property
+    def width(self) -> int:
+        """Zero."""
+        return 0
+
+    @property
+    def count(self) -> int:
+        """One: the policy itself."""
+        return 1
+
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Rows of width zero."""
+        del key
+        return jnp.zeros((rows, 0))
+
+    def all(self) -> Float[Array, "k z"]:
+        """One row of width zero."""
+        return jnp.zeros((1, 0))

@@ -1,0 +1,65 @@
+"""Running moments and nearest neighbours."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class Moments(NamedTuple):
+    """Mean and variance of everything seen so far, and how much that was. mean, variance: [...]; count: []."""
+
+    mean: Float[Array, "*d"]
+    variance: Float[Array, "*d"]
+    count: Float[Array, ""]
+
+    @staticmethod
+    def create(shape: tuple[int, ...] = ()) -> "Moments":
+        """Mean 0, variance 1, next to no weight."""
+        return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.asarray(1e-4))
+
+    def include(self, values: Float[Array, "n *d"]) -> "Moments":
+        """Fold in n rows (Chan et al.'s parallel update, unbiased batch variance)."""
+        size = jnp.asarray(values.shape[0], jnp.float32)
+        delta = jnp.mean(values, axis=0) - self.mean
+        total = self.count + size
+        spread = self.variance * self.count + jnp.var(values, axis=0, ddof=1) * size + delta**2 * self.count * size / total
+        return Moments(self.mean + delta * size / total, spread / total, total)
+
+    def normalise(self, values: Float[Array, "*n d"], clip: float = 5.0) -> Float[Array, "*n d"]:
+        """(values − mean) / deviation with the variance floored at 0.01, clipped to ±clip."""
+        shape = (1,) * (values.ndim - self.mean.ndim) + self.mean.shape
+        deviation = jnp.sqrt(jnp.maximum(self.variance, 0.01))
+        return jnp.clip((values - self.mean.reshape(shape)) / deviation.reshape(shape), -clip, clip)
+
+
+def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """√x with gradient 0 at x = 0, where the true one is infinite: the distance of a point to itself stays differentiable."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
+
+
+def nearest_distances(
+    queries: Float[Array, "n d"], references: Float[Array, "m d"], neighbours: int, chunk: int = 512
+) -> Float[Array, "n k"]:
+    """Euclidean distances from each query to its ``neighbours`` nearest references, ascending.
+
+    Works through the queries in chunks, so memory is chunk × m, not n × m. Needs m ≥ ``neighbours``.
+    """
+    if references.shape[0] < neighbours:
+        raise ValueError(f"{neighbours} neighbours asked of {references.shape[0]} references")
+    rows = queries.shape[0]
+    chunk = min(chunk, rows)
+    padding = -rows % chunk
+    padded = jnp.pad(queries, ((0, padding), (0, 0))).reshape(-1, chunk, queries.shape[1])
+
+    def one_chunk(block: Float[Array, "c d"]) -> Float[Array, "c k"]:
+        # Which references are near is decided by the expanded square (one matmul); the distances themselves are computed
+        # again by subtraction, since the expansion loses all digits for near points.
+        squares = jnp.sum(references**2, axis=1)[None, :] - 2 * block @ references.T
+        _, index = jax.lax.top_k(-jax.lax.stop_gradient(squares), neighbours)
+        return safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
+
+    distances = jax.lax.map(one_chunk, padded).reshape(-1, neighbours)[:rows]
+    return jnp.sort(distances, axis=-1)

@@ -1,0 +1,1 @@
+"""Training loops, runs on disk, checkpoints and logs."""

@@ -1,0 +1,155 @@
+"""Checkpoints: a pytree as safetensors with a json beside it. Nothing in them is executed when they are read.
+
+A checkpoint is a folder named after its step. It is written under a temporary name and renamed when complete, so that
+one that can be seen is whole, whatever happened to the process.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_arrays
+from safetensors.numpy import save as serialise_arrays
+
+from skillscape.types import UserError
+
+FORMAT = "skillscape-checkpoint-1"
+Tree = TypeVar("Tree")
+
+
+def save_tree(folder: Path, tree: PyTree, *, without: str | None = None) -> None:
+    """Write ``tree`` as ``folder``/arrays.safetensors and arrays.json, replacing the folder only when all is on disk.
+
+    Leaves whose path contains ``without`` are left out.
+    """
+    arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
+    content = serialise_arrays(arrays)
+    description = {"format": FORMAT, "sha256": hashlib.sha256(content).hexdigest(), "arrays": len(arrays)}
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        _write(temporary / "arrays.safetensors", content)
+        _write(temporary / "arrays.json", json.dumps(description, indent=1).encode())
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.rename(folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise UserError(f"Could not write {folder}: {error.strerror}; earlier checkpoints are untouched.") from error
+
+
+def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
+    """Read a tree with the structure, shapes and types of ``like``; leaves left out when saving come back as zeros."""
+    arrays = _read_arrays(folder)
+    named = [(name, leaf) for name, leaf in _named_leaves(like) if without is None or without not in name]
+    expected = {name for name, _ in named}
+    if missing := sorted(expected ^ set(arrays)):
+        raise UserError(f"{folder} belongs to another configuration: {missing[0]} is in only one of the two.")
+    for name, leaf in named:
+        found, wanted = arrays[name], _to_shape(leaf)
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+            raise UserError(
+                f"{folder} belongs to another configuration: {name} is {found.dtype}{list(found.shape)}, "
+                f"expected {wanted.dtype}{list(wanted.shape)}."
+            )
+    leaves = [_from_numpy(arrays.get(name), leaf) for name, leaf in _named_leaves(like)]
+    restored: Tree = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return restored
+
+
+def checkpoint_folder(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step lives."""
+    return folder / f"{step:012d}"
+
+
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """Steps and folders of all complete checkpoints, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((int(path.name), path) for path in folder.iterdir() if path.name.isdigit())
+
+
+def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
+    """The newest checkpoint of a folder, or None where there is none. A damaged one is refused, the one before it offered."""
+    found = checkpoints(folder)
+    if not found:
+        return None
+    step, path = found[-1]
+    try:
+        return step, load_tree(path, like)
+    except UserError as error:
+        earlier = next((other for _, other in reversed(found[:-1]) if _is_whole(other)), None)
+        advice = (
+            f"delete it to go on from {earlier}" if earlier else "there is no earlier one: start again with --force"
+        )
+        raise UserError(f"{str(error).rstrip('.')}; {advice}.") from error
+
+
+def keep_newest(folder: Path, number: int) -> None:
+    """Delete all but the newest ``number`` checkpoints."""
+    for _, path in checkpoints(folder)[:-number]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        _read_arrays(folder)
+    except UserError:
+        return False
+    return True
+
+
+def _read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    try:
+        description = json.loads((folder / "arrays.json").read_text())
+        content = (folder / "arrays.safetensors").read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(f"{folder} is not a checkpoint: {Path(error.filename).name} is missing.") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder} is damaged: arrays.json cannot be read.") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise UserError(f"{folder} is not a checkpoint that this version of skillscape wrote.")
+    if hashlib.sha256(content).hexdigest() != description.get("sha256"):
+        raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
+    try:
+        return parse_arrays(content)
+    except SafetensorError as error:
+        raise UserError(f"{folder} is damaged: {error}.") from error
+
+
+def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _is_key(leaf: Any) -> bool:  # noqa: ANN401
+    return bool(jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _to_numpy(leaf: Any) -> np.ndarray:  # noqa: ANN401
+    # safetensors writes the raw buffer, so it must be C-contiguous.
+    return np.ascontiguousarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).reshape(_to_shape(leaf).shape)
+
+
+def _to_shape(leaf: Any) -> jax.ShapeDtypeStruct:  # noqa: ANN401
+    shape: jax.ShapeDtypeStruct = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    return jax.ShapeDtypeStruct(shape.shape, shape.dtype)
+
+
+def _from_numpy(array: np.ndarray | None, leaf: Any) -> jax.Array:  # noqa: ANN401
+    values = jax.numpy.zeros(leaf.shape, leaf.dtype) if array is None else jax.numpy.asarray(array)
+    return jax.random.wrap_key_data(values) if _is_key(leaf) and array is not None else values
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

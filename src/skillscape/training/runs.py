@@ -1,0 +1,279 @@
+"""Runs on disk: a folder that says what was trained, with which versions, and can be resumed, loaded and shared."""
+
+import fcntl
+import importlib.metadata
+import json
+import platform
+import shutil
+import subprocess
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from skillscape.backbones.ppo import PPO
+from skillscape.envs.layouts import Layout
+from skillscape.envs.mazes import Maze
+from skillscape.errors import UserError
+from skillscape.objectives import registry
+from skillscape.objectives.base import Objective
+from skillscape.training.checkpoint import load_newest, load_tree, save_tree
+from skillscape.training.fused import TrainState, init_state
+
+FORMAT = "skillscape-run-1"
+VERSIONED = ("skillscape", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """All that decides what a pre-training run computes. ``layout`` holds the maze itself, since a drawing may move."""
+
+    env: str
+    layout: Layout
+    objective: Objective[Any]
+    backbone: PPO
+    steps: int
+    seed: int
+    evaluate_every: int
+    """Environment steps between two evaluations."""
+    rollouts_per_skill: int
+
+    @property
+    def maze(self) -> Maze:
+        """The environment."""
+        return Maze(self.layout)
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one batch."""
+        return self.backbone.episodes * self.layout.horizon
+
+    @property
+    def iterations(self) -> int:
+        """Whole batches within the budget."""
+        return self.steps // self.steps_per_iteration
+
+    def check(self) -> None:
+        """Refuse what cannot be trained."""
+        if self.iterations < 1:
+            raise UserError(
+                f"--steps {self.steps} is below one batch of {self.steps_per_iteration:,} steps "
+                f"({self.backbone.episodes} episodes of {self.layout.horizon}); ask for at least that many."
+            )
+        check_ranges(self.objective)
+        check_ranges(self.backbone)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary that ``from_json`` reads back."""
+        return {
+            "format": FORMAT,
+            "env": self.env,
+            "steps": self.steps,
+            "seed": self.seed,
+            "evaluate_every": self.evaluate_every,
+            "rollouts_per_skill": self.rollouts_per_skill,
+            "objective": {"name": self.objective.name, **asdict(self.objective)},
+            "backbone": {"name": "ppo", **asdict(self.backbone)},
+            "layout": self.layout.to_json(),
+        }
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "Pretraining":
+        """Rebuild a configuration, or say why it is not one of ours."""
+        if values.get("format") != FORMAT:
+            raise UserError("config.json was not written by this version of skillscape.")
+        objective, backbone = dict(values["objective"]), dict(values["backbone"])
+        name = objective.pop("name")
+        if name not in registry():
+            raise UserError(f"config.json names the method {name!r}, which this version of skillscape does not have.")
+        if backbone.pop("name") != "ppo":
+            raise UserError("config.json names a backbone that this version of skillscape does not have.")
+        return Pretraining(
+            env=values["env"],
+            layout=Layout.from_json(values["layout"]),
+            objective=from_fields(registry()[name], objective),
+            backbone=from_fields(PPO, backbone),
+            steps=values["steps"],
+            seed=values["seed"],
+            evaluate_every=values["evaluate_every"],
+            rollouts_per_skill=values["rollouts_per_skill"],
+        )
+
+
+def from_fields(kind: Any, values: dict[str, Any]) -> Any:  # noqa: ANN401  any dataclass
+    """Build a dataclass from JSON values: lists become tuples again; a wrong field or type is a user's error."""
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    if wrong := sorted(set(values) - known):
+        raise UserError(f"{kind.__name__} has no field {wrong[0]!r}.")
+    built = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    for name, value in built.items():
+        if not _fits(value, hints[name]):
+            raise UserError(f"{kind.__name__}.{name} cannot be {value!r}.")
+    return kind(**built)
+
+
+def _fits(value: Any, hint: Any) -> bool:  # noqa: ANN401
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return value in arguments
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, option) for option in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(entry, arguments[0]) for entry in value)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+# Fields that a count or a rate of zero or less makes meaningless; the sentence names the flag.
+POSITIVE = {
+    *("number_of_skills", "deviation_weight", "width", "layers", "modules", "module_width", "latent_dim", "variance"),
+    *("decoder_variance", "learning_rate", "clip_norm", "fitting_steps", "resample_every", "temperature", "neighbours"),
+    *("feature_dim", "episodes", "epochs", "minibatches", "model_epochs", "hidden", "clip", "epsilon"),
+}
+
+
+def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
+    """Refuse settings that are not finite, or not positive where they must be."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        flag = f"--{'backbone' if isinstance(part, PPO) else 'objective'}.{field.name.replace('_', '-')}"
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, float) and not abs(entry) < float("inf"):
+                raise UserError(f"{flag} must be a finite number, not {entry}.")
+            if field.name in POSITIVE and entry is not None and not isinstance(entry, str) and entry <= 0:
+                raise UserError(f"{flag} must be above zero, not {entry}.")
+
+
+class Run:
+    """One trained, or half-trained, seed in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open an existing run."""
+        self.folder = folder
+        self.config = _read_config(folder)
+
+    @staticmethod
+    def create(folder: Path, config: Pretraining, *, force: bool = False) -> "Run":
+        """Lay out a new run folder. An existing one is replaced only with ``force``."""
+        config.check()
+        if folder.exists() and any(folder.iterdir()) if folder.is_dir() else folder.exists():
+            if not force:
+                raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
+            if not (folder / "config.json").exists():
+                raise UserError(f"{folder} is not a run of skillscape, so --force will not replace it; choose another --out.")
+            shutil.rmtree(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "versions.json").write_text(json.dumps(versions(), indent=1) + "\n")
+            (folder / "config.json").write_text(json.dumps(config.to_json(), indent=1) + "\n")
+        except OSError as error:
+            raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
+        return Run(folder)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What the finished run measured, or None while it is not finished."""
+        path = self.folder / "results.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def fresh_state(self) -> TrainState:
+        """The state at step 0."""
+        config = self.config
+        # One compiled program instead of a hundred small ones.
+        initialise = jax.jit(lambda: init_state(config.seed, config.maze, config.backbone, config.objective))
+        state: TrainState = initialise()
+        return state
+
+    @cached_property
+    def _like(self) -> TrainState:
+        config = self.config
+        shapes: TrainState = jax.eval_shape(
+            lambda: init_state(config.seed, config.maze, config.backbone, config.objective)
+        )
+        return shapes
+
+    def newest_state(self) -> TrainState | None:
+        """The state of the newest checkpoint, if there is one."""
+        found = load_newest(self.checkpoints, self._like)
+        return None if found is None else found[1]
+
+    def trained_state(self) -> TrainState:
+        """The newest state, or an error that says how to get one."""
+        state = self.newest_state()
+        if state is None:
+            raise UserError(f"{self.folder} holds no checkpoint yet; train it with `skillscape pretrain … --resume`.")
+        return state
+
+    def share(self, state: TrainState) -> None:
+        """Write the policy that acts, without optimisers or replay, to ``skills/``."""
+        save_tree(self.folder / "skills", state.agent, without="opt_state")
+
+    def agent(self) -> Any:  # noqa: ANN401  the backbone's own type
+        """The shared policy; optimiser state comes back as zeros, since acting does not read it."""
+        shared = self.folder / "skills"
+        if not shared.exists():
+            return self.trained_state().agent
+        return load_tree(shared, self._like.agent, without="opt_state")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes off this run."""
+        with (self.folder / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(f"{self.folder} is being trained by another process; wait for it or choose another --out.") from error
+            yield
+
+
+def open_runs(folder: Path) -> list[Run]:
+    """The run in a folder, or the runs of its seeds in order."""
+    if (folder / "config.json").exists():
+        return [Run(folder)]
+    seeds = sorted(folder.glob("seed_*/config.json"), key=lambda path: int(path.parent.name.removeprefix("seed_")))
+    if not seeds:
+        reason = "holds no run" if folder.is_dir() else "does not exist"
+        raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
+    return [Run(path.parent) for path in seeds]
+
+
+def versions() -> dict[str, str]:
+    """Versions of all that can change a number: Python, libraries, and the commit of a source checkout."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    try:
+        here = Path(__file__).parent
+        commit = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        found["git"] = commit.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return found
+
+
+def _read_config(folder: Path) -> Pretraining:
+    try:
+        values = json.loads((folder / "config.json").read_text())
+        return Pretraining.from_json(values)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder}/config.json is damaged; restore it or train again with --force.") from error

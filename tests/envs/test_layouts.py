@@ -1,0 +1,222 @@
+"""Geometry of the built-in mazes, mazes drawn by users, and the lookups that evaluation counts with."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from skillscape.envs.layouts import Layout, builtin_layouts, load_layout, parse_layout
+from skillscape.types import UserError
+
+# cells, passages, moves to the farthest cell, the farthest cells, bounds; counted by hand on drawings of the mazes.
+FACTS = {
+    "square_a": (17, 16, 12, {(4, 0)}, [[-0.5, -4.5], [4.5, 0.5]]),
+    "square_b": (17, 16, 12, {(4, 0)}, [[-0.5, -4.5], [4.5, 0.5]]),
+    "square_c": (17, 16, 16, {(4, -4)}, [[-0.5, -4.5], [4.5, 0.5]]),
+    "square_d": (22, 21, 9, {(-1, -2), (1, -2)}, [[-3.5, -3.5], [3.5, 0.5]]),
+    "square_tree": (31, 30, 12, {(-6, -6), (-2, -6), (2, -6), (6, -6)}, [[-6.5, -6.5], [6.5, 0.5]]),
+    "square_corridor": (11, 10, 5, {(-5, 0), (5, 0)}, [[-5.5, -0.5], [5.5, 0.5]]),
+    "square_corridor2": (11, 10, 10, {(5, 0)}, [[-5.5, -0.5], [5.5, 0.5]]),
+    "square_bottleneck": (100, 159, 23, {(0, 9)}, [[-0.5, -0.5], [9.5, 9.5]]),
+    "square_large": (100, 99, 23, {(9, 8)}, [[-0.5, -0.5], [9.5, 9.5]]),
+}
+
+DRAWING = """\
+##.##
+#S..#
+##.#.
+##...
+"""
+
+
+def test_the_nine_mazes_are_listed_in_order():
+    assert builtin_layouts() == tuple(FACTS)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_geometry_of_the_builtin_mazes(name):
+    layout = load_layout(name)
+    cells, passages, farthest, farthest_cells, bounds = FACTS[name]
+    assert len(layout.cells) == len(set(layout.cells)) == cells
+    assert len(layout.passages) == passages
+    assert layout.farthest_distance == farthest
+    assert {layout.cells[index] for index in np.flatnonzero(layout.distances == farthest)} == farthest_cells
+    assert layout.distances.min() == 0
+    np.testing.assert_array_equal(layout.bounds, bounds)
+    assert (layout.max_step, layout.horizon) == (0.95, 50)
+    assert layout.start == ((-5, 0) if name == "square_corridor2" else (0, 0))
+    assert layout.cell_index(np.array(layout.evaluation_start)) >= 0
+    assert set(layout.goals) <= set(layout.cells)
+
+
+def test_published_trajectories_start_at_the_lower_edge_of_the_start_cell():
+    assert {name: load_layout(name).evaluation_start for name in FACTS if load_layout(name).evaluation_start[1]} == {
+        "square_a": (0.0, -0.5),
+        "square_tree": (0.0, -0.5),
+    }
+
+
+def test_thin_walls_separate_neighbouring_cells():
+    layout = load_layout("square_large")
+    column, row = np.array([1, 0]) - layout.origin
+    assert layout.blocked_up[column, row]  # y = 0.5 from x = 0.5 to 1.5
+    assert not layout.blocked_right[column - 1, row]
+    assert layout.blocked_right[2, 0]  # x = 2.5 from y = -0.5 to 0.5
+    assert layout.blocked_right[-1].all()
+    assert layout.blocked_up[:, -1].all()
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_sides_agree_with_each_other_and_with_the_walls(name):
+    layout = load_layout(name)
+    np.testing.assert_array_equal(layout.sides[1:, :, 0, 0], layout.blocked_right[:-1])
+    np.testing.assert_array_equal(layout.sides[:, 1:, 0, 1], layout.blocked_up[:, :-1])
+    for (x, y), (left, low), (right, up) in (
+        ((x, y), *layout.sides[x - layout.origin[0], y - layout.origin[1]]) for x, y in layout.cells
+    ):
+        sides = (((x - 0.5, y), left), ((x, y - 0.5), low), ((x + 0.5, y), right), ((x, y + 0.5), up))
+        for middle, blocked in sides:
+            on_a_wall = any(
+                min(x1, x2) <= middle[0] <= max(x1, x2) and min(y1, y2) <= middle[1] <= max(y1, y2)
+                for (x1, y1), (x2, y2) in layout.walls
+            )
+            assert on_a_wall == blocked, middle
+
+
+def test_cell_index_on_a_grid_of_points():
+    layout = load_layout("square_a")
+    points = {
+        (0, 0): (0, 0),
+        (0.2, -3.7): (0, -4),
+        (4.5, 0): (4, 0),  # on the outer wall
+        (4.5, 0.5): (4, 0),
+        (-0.5, -4.5): (0, -4),
+        (0.5, 0): (0, 0),  # the cell to the right is solid
+        (0, -0.5): (0, 0),  # between two free cells: the upper one
+        (0.5, -2): (1, -2),
+        (0.5, -3.5): (0, -3),  # a corner: (1, -3) is solid
+        (0.49999999, -0.5): (0, 0),
+    }
+    found = layout.cell_index(np.array(list(points)))
+    assert [layout.cells[index] for index in found] == list(points.values())
+    assert (found >= 0).all()
+
+
+def test_positions_outside_have_no_cell():
+    layout = load_layout("square_a")
+    outside = np.array([[1, 0], [4.500001, 0], [-9, 0], [0, 1e30], [np.nan, 0], [np.inf, 0], [3.4, -3.4]])
+    np.testing.assert_array_equal(layout.cell_index(outside), -1)
+    np.testing.assert_array_equal(layout.quarter_index(outside), -1)
+    assert layout.cell_index(outside.reshape(7, 1, 2)).shape == (7, 1)
+
+
+def test_every_quarter_cell_has_its_own_index():
+    layout = load_layout("square_d")
+    middles = (np.arange(4) - 1.5) / 4
+    points = np.array([[(x + dx, y + dy) for dx in middles for dy in middles] for x, y in layout.cells])
+    np.testing.assert_array_equal(layout.quarter_index(points), np.arange(16 * len(layout.cells)).reshape(-1, 16))
+    start = layout.cells.index((0, 0))
+    assert layout.quarter_index(np.array([0.5, 0.5])) // 16 == layout.cell_index(np.array([0.5, 0.5]))
+    assert layout.quarter_index(np.array([-0.49, -0.49])) == 16 * start
+    assert layout.quarter_index(np.array([0.01, 0.5])) == 16 * start + 11  # on the upper wall: still the top square
+
+
+def test_a_drawn_maze():
+    layout = parse_layout(DRAWING, "mine")
+    assert set(layout.cells) == {(0, 0), (1, 0), (2, 0), (1, 1), (1, -1), (1, -2), (2, -2), (3, -2), (3, -1)}
+    assert layout.start == (0, 0)
+    assert layout.evaluation_start == (0.0, 0.0)
+    assert (layout.name, layout.max_step, layout.horizon) == ("mine", 0.95, 50)
+    assert layout.farthest_distance == 6
+    assert layout.cells[layout.distances.argmax()] == (3, -1)
+    assert len(layout.passages) == 8
+    assert ((0.5, 1.5), (1.5, 1.5)) in layout.walls  # the border of the drawing closes the upper cell
+    assert ((0.5, -2.5), (3.5, -2.5)) in layout.walls  # one segment along the bottom
+    assert ((1.5, -1.5), (1.5, -0.5)) in layout.walls
+    lengths = np.abs(np.diff(np.array(layout.walls), axis=1)).sum()
+    assert lengths == 4 * len(layout.cells) - 2 * len(layout.passages)
+
+
+def test_blank_lines_around_a_drawing_and_windows_line_ends_do_not_matter():
+    assert parse_layout("\n\n" + DRAWING.replace("\n", " \r\n") + "\n", "mine") == parse_layout(DRAWING, "mine")
+
+
+def test_a_drawn_maze_is_read_from_a_file(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("\N{BYTE ORDER MARK}" + DRAWING, encoding="utf-8")
+    assert load_layout(str(path)) == parse_layout(DRAWING, "mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("S.\n.x\n", "'x' at line 2, column 2"),
+        ("S. .\n", "' ' at line 1, column 3"),
+        ("S..\n..\n", "Line 2 of the maze mine has 2 characters; give it 3"),
+        ("\nS..\n\n...\n", "Line 3 of the maze mine has 0 characters; give it 3"),
+        ("...\n", "has no start"),
+        ("S..\n..S\n", "second start at line 2, column 3"),
+        ("###\n#S#\n#.#\n".replace("#.#", "###"), "at line 2, column 2 is closed in"),
+        ("S.#.\n", "No path leads to line 1, column 4"),
+        ("S.#\n##.\n", "No path leads to line 2, column 3"),  # corners do not connect
+        ("S" + "." * 200 + "\n", "larger than 200"),
+        ("S\n" + ".\n" * 200, "larger than 200"),
+    ],
+)
+def test_bad_drawings_are_refused_with_one_sentence(text, told):
+    with pytest.raises(UserError) as caught:
+        parse_layout(text, "mine")
+    message = str(caught.value)
+    assert told in message
+    assert message.endswith(".")
+    assert "; " in message  # what is wrong; what to do
+    assert "\n" not in message
+
+
+def test_the_largest_drawing_is_accepted():
+    assert parse_layout("S" + "." * 199, "mine").farthest_distance == 199
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sqare_a", "did you mean 'square_a' (`skillscape envs`"),
+        ("labyrinth of crete", "give a file that ends in .txt"),
+        ("", "There is no maze called ''"),
+        ("nowhere/mine.txt", "There is no maze file nowhere/mine.txt; check the path."),
+    ],
+)
+def test_unknown_mazes_are_refused(name, told):
+    with pytest.raises(UserError) as caught:
+        load_layout(name)
+    assert told in str(caught.value)
+
+
+def test_files_that_are_no_text_are_refused(tmp_path):
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\x89PNG\xff\xfe\x00")
+    with pytest.raises(UserError, match="is not text"):
+        load_layout(str(binary))
+    folder = tmp_path / "folder.txt"
+    folder.mkdir()
+    with pytest.raises(UserError, match="cannot be read"):
+        load_layout(str(folder))
+
+
+@pytest.mark.parametrize("layout", [load_layout("square_large"), parse_layout(DRAWING, "mine")])
+def test_layouts_survive_a_json_file(layout):
+    stored = json.dumps(layout.to_json())
+    assert Layout.from_json(json.loads(stored)) == layout
+    assert hash(Layout.from_json(json.loads(stored))) == hash(layout)
+    assert Layout.from_json(json.loads(stored.replace("0.95", "0.5"))) != layout
+
+
+def test_geometry_does_not_load_jax():
+    code = (
+        "import sys, skillscape.envs.layouts as l; l.load_layout('square_a').distances; sys.exit('jax' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,273 @@
+"""The maze figures: what they show, that text does not collide, and that they are drawn without jax."""
+
+import itertools
+import subprocess
+import sys
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.text import Text
+
+from skillscape.envs.layouts import load_layout
+from skillscape.plots import mazes, style
+
+SQUARE = load_layout("square_a")
+TREE = load_layout("square_tree")
+CAPTION = "coverage 0.87 · reach 1.00 · I(S;Z) 1.83"
+
+
+def scattered(layout, skills, rollouts=3, steps=6):
+    generator = np.random.default_rng(0)
+    shape = (skills, rollouts, steps + 1)
+    middles = np.asarray(layout.cells)[generator.integers(len(layout.cells), size=shape)]
+    positions = middles + generator.uniform(-0.45, 0.45, size=(*shape, 2))
+    positions[:, :, 0] = layout.evaluation_start
+    return positions
+
+
+def curves(methods=("SD3", "DIAYN"), seeds=4):
+    generator = np.random.default_rng(0)
+    steps = np.arange(1, 6) * 50_000
+    return {
+        measure: {method: (steps, generator.uniform(0.2, 0.9, size=(seeds, 5))) for method in methods}
+        for measure in ("coverage", "distinguishability", "return per episode")
+    }
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The figures that were saved, besides their files."""
+    figures = []
+
+    def keep(figure, path):
+        figures.append(figure)
+        style.save(figure, path)
+
+    monkeypatch.setattr(mazes, "save", keep)
+    return figures
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+
+
+def undrawn_labels(figure):
+    """Labels of ticks outside of the view: they exist as objects, with text, but matplotlib does not draw them."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        yield from (tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high)
+
+
+def assert_no_text_collides(figure):
+    figure.draw_without_rendering()
+    undrawn = set(undrawn_labels(figure))
+    shown = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in undrawn]
+    assert len(shown) > 2
+    for text, other in itertools.combinations(shown, 2):
+        overlap = text.get_window_extent().overlaps(other.get_window_extent())
+        assert not overlap, f"{text.get_text()!r} overlaps {other.get_text()!r}"
+
+
+def size_of(path):
+    height, width = matplotlib.image.imread(path).shape[:2]
+    return width, height
+
+
+@pytest.mark.parametrize("skills", [3, 10, 11, 20, 35])
+def test_every_skill_has_its_own_colour(skills):
+    colours = style.skill_colours(skills)
+    assert colours.shape == (skills, 4)
+    apart = np.abs(colours[:, None] - colours[None]).max(axis=-1)
+    assert apart[~np.eye(skills, dtype=bool)].min() > 0.01
+
+
+def test_trajectories_keep_the_colour_of_their_skill():
+    positions = scattered(SQUARE, skills=20)
+    axes = style.new_figure(3, 3).subplots()
+    mazes.plot_trajectories(axes, positions, SQUARE, "title")
+    paths, walls = (part for part in axes.collections if isinstance(part, LineCollection))
+    colours = style.skill_colours(20)
+    found = {
+        tuple(line.ravel()): colour[:3] for line, colour in zip(paths.get_segments(), paths.get_colors(), strict=True)
+    }
+    for skill, rollout in itertools.product(range(20), range(3)):
+        np.testing.assert_allclose(found[tuple(positions[skill, rollout].ravel())], colours[skill, :3])
+    assert len(walls.get_segments()) == len(SQUARE.walls)
+
+    ends, start = (part for part in axes.collections if not isinstance(part, LineCollection))
+    for place, colour in zip(ends.get_offsets(), ends.get_facecolors(), strict=True):
+        skill = np.argmin(np.abs(colours[:, :3] - colour[:3]).sum(axis=1))
+        assert np.abs(positions[skill, :, -1] - place).sum(axis=1).min() < 1e-9
+    np.testing.assert_allclose(start.get_offsets(), [SQUARE.evaluation_start])
+    np.testing.assert_allclose(start.get_facecolors(), [(0, 0, 0, 1)])
+    assert axes.get_aspect() == 1.0
+    assert len(axes.get_xticks()) == len(axes.get_yticks()) == 0
+
+
+@pytest.mark.parametrize(("skills", "shown"), [(4, True), (20, True), (21, False)])
+def test_legend_up_to_twenty_skills(skills, shown):
+    axes = style.new_figure(3, 3).subplots()
+    mazes.plot_trajectories(axes, scattered(SQUARE, skills), SQUARE, "title")
+    legend = axes.get_legend()
+    assert (legend is not None) == shown
+    if legend is not None:
+        assert [text.get_text() for text in legend.get_texts()] == [str(skill) for skill in range(skills)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "skills", "count"), [(SQUARE, 10, 4), (SQUARE, 20, 2), (TREE, 20, 3), (SQUARE, 10, 6)]
+)
+def test_panels_side_by_side(saved, tmp_path, layout, skills, count):
+    names = ["SD3", "DIAYN", "DADS", "CIC", "BeCL", "APT"][:count]
+    panels = [mazes.Panel(name, scattered(layout, skills), CAPTION) for name in names]
+    path = tmp_path / "new" / "folder" / "trajectories.png"
+    mazes.trajectory_figure(panels, layout, path)
+    (figure,) = saved
+    told = texts(figure)
+    assert all(told.count(name) == 1 for name in names)
+    assert told.count(CAPTION) == count
+    assert [str(skill) for skill in range(skills)] == sorted((t for t in told if t.isdigit()), key=int)
+    assert len(figure.axes) == count
+    assert_no_text_collides(figure)
+    width, height = size_of(path)
+    assert 800 < width < 3000
+    assert 300 < height < 2000
+
+
+def test_panels_with_different_skills_have_their_own_legends(saved, tmp_path):
+    panels = [mazes.Panel("a", scattered(TREE, 20)), mazes.Panel("b", scattered(TREE, 5))]
+    mazes.trajectory_figure(panels, TREE, tmp_path / "mixed.png")
+    (figure,) = saved
+    assert [len(axes.get_legend().get_texts()) for axes in figure.axes] == [20, 5]
+    assert_no_text_collides(figure)
+
+
+def test_a_long_caption_breaks_between_its_items(saved, tmp_path):
+    panel = mazes.Panel("SD3", scattered(SQUARE, 3), f"{CAPTION} · accuracy 0.77")
+    mazes.trajectory_figure([panel, panel], SQUARE, tmp_path / "long.png")
+    assert texts(saved[0]).count(f"{CAPTION}\naccuracy 0.77") == 2
+    assert_no_text_collides(saved[0])
+
+
+@pytest.mark.parametrize("shared_scale", [True, False])
+def test_density_maps_share_a_scale_or_not(saved, tmp_path, shared_scale):
+    maps, extent = mazes.visitation_maps(scattered(SQUARE, 7), SQUARE)
+    maps = maps * np.arange(1, 8)[:, None, None]
+    path = tmp_path / "density.png"
+    mazes.density_figure(maps, extent, SQUARE, path, "Time", "fraction of time", shared_scale=shared_scale)
+    (figure,) = saved
+    panels = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in panels] == [f"skill {skill}" for skill in range(7)]
+    tops = [axes.images[0].norm.vmax for axes in panels]
+    expected = np.nanmax(maps) if shared_scale else np.nanmax(maps, axis=(1, 2))
+    np.testing.assert_allclose(tops, np.broadcast_to(expected, 7))
+    assert {"Time", "fraction of time"} <= set(texts(figure))
+    assert len(figure.axes) == 8  # seven panels and one colour bar
+    assert_no_text_collides(figure)
+    width, height = size_of(path)
+    assert 800 < width < 3000
+    assert 300 < height < 2000
+    # A picture shows the map the right way up: outside of the maze is masked, and its lower row is drawn at the bottom.
+    assert panels[0].images[0].origin == "lower"
+    assert panels[0].images[0].get_array().mask.sum() == 16 * 8
+
+
+def test_curves_show_mean_band_and_names(saved, tmp_path):
+    given = curves()
+    path = tmp_path / "curves.png"
+    mazes.curves_figure(given, path, note="250K environment steps, 4 seeds")
+    (figure,) = saved
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "coverage (fraction of quarter-cells)",
+        "I(S;Z) (nats)",
+        "return per episode",
+    ]
+    for axes, lines in zip(figure.axes, given.values(), strict=True):
+        for drawn, band, (steps, values) in zip(axes.lines, axes.collections, lines.values(), strict=True):
+            np.testing.assert_array_equal(drawn.get_xdata(), steps)
+            np.testing.assert_allclose(drawn.get_ydata(), values.mean(axis=0))
+            low, high = band.get_paths()[0].vertices[:, 1].min(), band.get_paths()[0].vertices[:, 1].max()
+            assert values.min() <= low < values.mean(axis=0).min()
+            assert values.max() >= high > values.mean(axis=0).max()
+    told = texts(figure)
+    assert "250K environment steps, 4 seeds" in told
+    assert told.count("SD3") == told.count("DIAYN") == 1
+    assert_no_text_collides(figure)
+    width, height = size_of(path)
+    assert 1200 < width < 3000
+    assert 400 < height < 1500
+
+
+def test_methods_keep_their_look_when_one_is_missing(saved, tmp_path):
+    given = curves(("SD3", "DIAYN", "CIC"))
+    del given["distinguishability"]["SD3"]
+    mazes.curves_figure(given, tmp_path / "curves.png")
+    first, second, _ = saved[0].axes
+    colours = [line.get_color() for line in first.lines]
+    assert len(set(colours)) == 3
+    assert [line.get_color() for line in second.lines] == colours[1:]
+
+
+def test_panels_fill_rows_evenly():
+    assert [style.grid_shape(count, 4) for count in (1, 4, 5, 6, 9)] == [(1, 1), (1, 4), (2, 3), (2, 3), (3, 3)]
+    with pytest.raises(ValueError, match="at least one panel"):
+        style.grid_shape(0, 4)
+
+
+def test_thirteen_methods_look_different():
+    assert len({style.method_look(place) for place in range(13)}) == 13
+
+
+def test_maps_put_time_where_it_was_spent():
+    positions = np.zeros((2, 1, 4, 2))
+    positions[0, 0] = [(0, -0.5), (-0.5, -4.5), (-0.4, -4.4), (4.5, 0.5)]
+    maps, extent = mazes.visitation_maps(positions, SQUARE)
+    assert extent == (-0.5, 4.5, -4.5, 0.5)
+    assert maps.shape == (2, 20, 20)
+    assert maps[0, 0, 0] == pytest.approx(0.5)
+    assert maps[0, -1, -1] == pytest.approx(0.25)
+    assert maps[1, 18, 2] == pytest.approx(1.0)
+    np.testing.assert_allclose(np.nansum(maps, axis=(1, 2)), 1.0)
+
+
+def test_maps_agree_with_the_quarter_cells_of_the_measures():
+    positions = scattered(TREE, 5)
+    maps, _ = mazes.visitation_maps(positions, TREE)
+    for skill in range(5):
+        _, counts = np.unique(TREE.quarter_index(positions[skill]), return_counts=True)
+        np.testing.assert_allclose(np.sort(maps[skill][maps[skill] > 0]), np.sort(counts) / (3 * 7))
+    assert np.isfinite(maps).sum() == 5 * 16 * len(TREE.cells)
+    coarse, _ = mazes.visitation_maps(positions, TREE, resolution=1)
+    assert coarse.shape == (5, 7, 13)
+    np.testing.assert_allclose(coarse[0], maps[0].reshape(7, 4, 13, 4).sum(axis=(1, 3)))
+
+
+def test_maps_refuse_positions_in_the_rock():
+    with pytest.raises(ValueError, match="1 positions lie outside of square_a"):
+        mazes.visitation_maps(np.array([[[(0.0, 0.0), (1.0, -1.0)]]]), SQUARE)
+
+
+def test_settings_of_the_caller_survive(tmp_path):
+    with matplotlib.rc_context({"font.size": 17.0, "axes.spines.top": True}):
+        before = dict(matplotlib.rcParams)
+        mazes.curves_figure(curves(), tmp_path / "curves.png")
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_figures_need_neither_jax_nor_pyplot(tmp_path):
+    script = f"""
+import sys
+from pathlib import Path
+import numpy as np
+from skillscape.envs.layouts import load_layout
+from skillscape.plots.mazes import Panel, trajectory_figure
+layout = load_layout("square_a")
+trajectory_figure([Panel("SD3", np.zeros((2, 2, 3, 2)), "caption")], layout, Path({str(tmp_path / "one.png")!r}))
+loaded = {{"jax", "jaxlib", "matplotlib.pyplot"}} & set(sys.modules)
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert size_of(tmp_path / "one.png")[0] > 400
