@@ -7,6 +7,8 @@
 
 from typing import TYPE_CHECKING
 
+from skillscape.envs.gym import register
+
 __version__ = "0.1.0"
 __all__ = ["Policy", "Run", "UserError", "evaluate", "load", "pretrain", "rollouts", "summarise_runs"]
 
@@ -27,3 +29,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(api, name)
     raise AttributeError(f"module 'skillscape' has no attribute {name!r}")
+
+
+# Gymnasium reads no entry points: importing this package is what makes its environments known (and costs no JAX).
+register()

@@ -68,7 +68,9 @@ def pretrain(
     for config in configs:
         config.check()
     runs = [
-        _resumed(folder, config) if resume and (folder / "config.json").exists() else Run.create(folder, config, force=force)
+        _resumed(folder, config)
+        if resume and (folder / "config.json").exists()
+        else Run.create(folder, config, force=force)
         for folder, config in zip(folders, configs, strict=True)
     ]
     enable_compilation_cache()
@@ -108,7 +110,9 @@ def maze_name(env: str) -> str:
     """What follows ``maze/`` in an environment's name."""
     family, _, name = env.partition("/")
     if family != "maze" or not name:
-        raise UserError(f"There is no environment {env!r}: write maze/NAME or maze/PATH.txt; `skillscape envs` lists them.")
+        raise UserError(
+            f"There is no environment {env!r}: write maze/NAME or maze/PATH.txt; `skillscape envs` lists them."
+        )
     return name
 
 
@@ -183,9 +187,7 @@ class Policy:
         self._carry = run.config.backbone.start(1)
         self._key = jax.random.key(seed)
         backbone = run.config.backbone
-        self._act = jax.jit(
-            lambda agent, carry, obs, skill, key: backbone.act(agent, carry, obs, skill, key, explore)
-        )
+        self._act = jax.jit(lambda agent, carry, obs, skill, key: backbone.act(agent, carry, obs, skill, key, explore))
 
     def __call__(self, obs: Float[np.ndarray, "..."]) -> Float[np.ndarray, " a"]:
         """The action of this skill at ``obs``."""

@@ -1,8 +1,9 @@
-"""Networks. Each maps one example; batches are the caller's ``vmap``. Every leaf is an array, so plain ``jax.jit`` works."""
+"""Networks. Each maps one example, batches are the caller's ``vmap``; every leaf is an array, so ``jax.jit`` works."""
 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -31,6 +32,7 @@ class Linear(eqx.Module):
         return Linear(uniform(weight_key, (outputs, inputs), inputs), uniform(bias_key, (outputs,), inputs))
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        """W x + b."""
         return self.weight @ x + self.bias
 
 
@@ -44,10 +46,11 @@ class MLP(eqx.Module):
         """One linear layer per entry of ``hidden`` and one for the output."""
         sizes = [inputs, *hidden, outputs]
         keys = jax.random.split(key, len(sizes) - 1)
-        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        pairs = pairwise(sizes)
         return MLP(tuple(Linear.create(k, i, o) for k, (i, o) in zip(keys, pairs, strict=True)))
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        """All layers in turn."""
         for layer in self.layers[:-1]:
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
@@ -69,7 +72,7 @@ class Conditional(eqx.Module):
 
 
 class ConditionalMLP(Conditional):
-    """An MLP on (x, skill) whose first layer is the sum W x + skill + b: ``skill`` arrives embedded to the layer's width."""
+    """An MLP on (x, skill) whose first layer is W x + b + skill: the skill arrives embedded to the layer's width."""
 
     first: Linear
     rest: MLP
@@ -95,11 +98,12 @@ class SoftModular(Conditional):
 
     With u = f₁(x) and the skill embedding v, the routing logits are p¹ = W⁰ ReLU(u ⊙ v) and
     pˡ⁺¹ = Wˡ ReLU(g(p̂ˡ) ⊙ (u ⊙ v)), where p̂ is p after a softmax over the *sending* modules (its rows sum to one).
-    Module i of layer l+1 receives gᵢˡ⁺¹ = Σⱼ p̂ᵢⱼˡ ReLU(Wⱼˡ gⱼˡ + bⱼˡ). The last routing is a vector: it joins the m modules into the output.
+    Module i of layer l+1 receives gᵢˡ⁺¹ = Σⱼ p̂ᵢⱼˡ ReLU(Wⱼˡ gⱼˡ + bⱼˡ). The last routing is a vector: it joins the
+    m modules into the output.
 
     The first layer's modules all read ReLU(u), so together they are one skill-free product [m·w, d].
 
-    References: Yang et al., Multi-Task Reinforcement Learning with Soft Modularization, NeurIPS 2020; SD3, section III-A.
+    Reference: Yang et al., Multi-Task Reinforcement Learning with Soft Modularization, NeurIPS 2020; SD3, section III.
     """
 
     embed: Linear
@@ -123,7 +127,7 @@ class SoftModular(Conditional):
     def create(
         key: RandomKey, inputs: int, width: int, layers: int, modules: int, module_width: int, outputs: int
     ) -> "SoftModular":
-        """d = ``width``, L = ``layers``, m = ``modules``, w = ``module_width``."""
+        """D = ``width``, L = ``layers``, m = ``modules``, w = ``module_width``."""
         keys = jax.random.split(key, 8)
         later, routing = layers - 1, modules * modules
         embed = Linear.create(keys[0], inputs, width)
@@ -135,14 +139,14 @@ class SoftModular(Conditional):
             routes=uniform(keys[4], (later, routing, width), width),
             route_biases=jnp.zeros((later, routing)),
             gates=uniform(keys[5], (later, width, routing), routing),
-            # g(p̂) ⊙ (u ⊙ v) starts near u ⊙ v: a gate around zero would hide the skill from every routing but the first.
+            # g(p̂) ⊙ (u ⊙ v) starts near u ⊙ v: a gate near zero would hide the skill from all routings but the first.
             gate_biases=jnp.ones((later, width)),
             last_route=Linear.create(keys[6], width, modules),
             output=Linear.create(keys[7], module_width, outputs),
         )
 
     def shared(self, x: Float[Array, " in"]) -> tuple[Float[Array, " d"], Float[Array, "m w"]]:
-        """u = f₁(x), and what the first layer's modules send: ReLU(Wⱼ¹ ReLU(u) + bⱼ¹)."""
+        """U = f₁(x), and what the first layer's modules send: ReLU(Wⱼ¹ ReLU(u) + bⱼ¹)."""
         embedded = self.embed(x)
         sent = jax.nn.relu(self.first(jax.nn.relu(embedded)))
         return embedded, sent.reshape(self.last_route.bias.shape[0], -1)

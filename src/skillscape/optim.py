@@ -35,13 +35,15 @@ def descend(
     return Learner(optax.apply_updates(learner.params, updates), opt_state), metrics
 
 
-def adam(learning_rate: float, *, epsilon: float = 1e-8, clip_norm: float | None = None) -> optax.GradientTransformation:
+def adam(
+    learning_rate: float, *, epsilon: float = 1e-8, clip_norm: float | None = None
+) -> optax.GradientTransformation:
     """Adam, after clipping the global norm of the gradient where ``clip_norm`` is given."""
     step = optax.adam(learning_rate, eps=epsilon)
     return step if clip_norm is None else optax.chain(optax.clip_by_global_norm(clip_norm), step)
 
 
 def ema(average: Params, newest: Params, rate: float) -> Params:
-    """average + rate · (newest − average), leaf by leaf."""
+    """Average + rate · (newest − average), leaf by leaf."""
     moved: Params = jax.tree.map(lambda old, new: old + rate * (new - old), average, newest)
     return moved

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from skillscape.types import RandomKey, UserError
+from skillscape.errors import UserError
+from skillscape.types import RandomKey
 
 
 class SkillSpace(ABC):
@@ -76,7 +77,8 @@ class Sphere(SkillSpace):
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
         """Normalised normal draws."""
         normal = jax.random.normal(key, (rows, self.dimension))
-        return normal / jnp.linalg.norm(normal, axis=-1, keepdims=True)
+        length: Array = jnp.linalg.norm(normal, axis=-1, keepdims=True)
+        return normal / length
 
     def all(self) -> Float[Array, "k z"]:
         """Impossible."""

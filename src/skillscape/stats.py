@@ -19,12 +19,14 @@ class Moments(NamedTuple):
         """Mean 0, variance 1, next to no weight."""
         return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.asarray(1e-4))
 
-    def include(self, values: Float[Array, "n *d"]) -> "Moments":
+    def include(self, values: Float[Array, "rows ..."]) -> "Moments":
         """Fold in n rows (Chan et al.'s parallel update, unbiased batch variance)."""
         size = jnp.asarray(values.shape[0], jnp.float32)
         delta = jnp.mean(values, axis=0) - self.mean
         total = self.count + size
-        spread = self.variance * self.count + jnp.var(values, axis=0, ddof=1) * size + delta**2 * self.count * size / total
+        spread = (
+            self.variance * self.count + jnp.var(values, axis=0, ddof=1) * size + delta**2 * self.count * size / total
+        )
         return Moments(self.mean + delta * size / total, spread / total, total)
 
     def normalise(self, values: Float[Array, "*n d"], clip: float = 5.0) -> Float[Array, "*n d"]:
@@ -35,7 +37,7 @@ class Moments(NamedTuple):
 
 
 def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """√x with gradient 0 at x = 0, where the true one is infinite: the distance of a point to itself stays differentiable."""
+    """√x with gradient 0 at x = 0, where the true one is infinite: the distance of a point to itself is differentiable."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
@@ -55,8 +57,8 @@ def nearest_distances(
     padded = jnp.pad(queries, ((0, padding), (0, 0))).reshape(-1, chunk, queries.shape[1])
 
     def one_chunk(block: Float[Array, "c d"]) -> Float[Array, "c k"]:
-        # Which references are near is decided by the expanded square (one matmul); the distances themselves are computed
-        # again by subtraction, since the expansion loses all digits for near points.
+        # Which references are near is decided by the expanded square (one matmul); the distances are then computed
+        # by subtraction, since the expansion loses all digits for near points.
         squares = jnp.sum(references**2, axis=1)[None, :] - 2 * block @ references.T
         _, index = jax.lax.top_k(-jax.lax.stop_gradient(squares), neighbours)
         return safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))

@@ -18,10 +18,6 @@ View: TypeAlias = Literal["rollout", "transitions", "sequences"]
 """The shape of data a backbone learns from."""
 
 
-class UserError(Exception):
-    """A mistake of the user, told in one sentence that says what to do; the command line exits with 2."""
-
-
 class Spec(NamedTuple):
     """What an objective is told about the states it will see; it picks an MLP or a conv net by the shape."""
 

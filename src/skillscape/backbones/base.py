@@ -13,7 +13,7 @@ Batch = TypeVar("Batch")
 
 
 class Backbone(ABC, Generic[Agent, Batch]):
-    """A frozen dataclass of hyper-parameters and pure functions over an agent. It meets the objective in ``learn`` only."""
+    """Hyper-parameters in a frozen dataclass, pure functions over an agent; meets the objective in ``learn`` only."""
 
     view: ClassVar[View]
     """The shape of data that ``learn`` takes."""

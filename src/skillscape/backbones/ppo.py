@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, for environments that run inside the compiled loop."""
+"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, for environments in the compiled loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from skillscape.backbones.base import Backbone
 from skillscape.dists import Beta
@@ -122,9 +122,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
         del rows
         return ()
 
-    def _inputs(
-        self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]
-    ) -> Float[Array, "*n i"]:
+    def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
         normalised = agent.moments.normalise(obs) if self.normalise_inputs else obs
         return jnp.concatenate([normalised, skill], axis=-1)
 
@@ -157,7 +155,9 @@ class PPO(Backbone[PPOAgent, Rollout]):
         def fit(state: PyTree, step: tuple[Experience, RandomKey]) -> tuple[PyTree, Metrics]:
             return objective.update(state, *step)
 
-        objective_state, model_metrics = _in_minibatches(fit, objective_state, flat, updates, self.minibatches, model_key)
+        objective_state, model_metrics = _in_minibatches(
+            fit, objective_state, flat, updates, self.minibatches, model_key
+        )
         objective_state, reward, reward_metrics = objective.reward(objective_state, flat, reward_key)
         agent, policy_metrics = self._improve(agent, batch, reward.reshape(batch.reward.shape), policy_key)
         metrics = {"reward": jnp.mean(reward), "reward_deviation": jnp.std(reward)}
@@ -173,9 +173,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
         action = _flatten(batch.action)
         value = jax.vmap(networks.value)(inputs)[:, 0].reshape(reward.shape)
         next_value = jax.vmap(networks.value)(next_inputs)[:, 0].reshape(reward.shape)
-        advantage = advantages(
-            reward, self.discount * batch.discount, batch.last, value, next_value, self.trace_decay
-        )
+        advantage = advantages(reward, self.discount * batch.discount, batch.last, value, next_value, self.trace_decay)
         samples = Sample(
             inputs=inputs,
             action=action,
@@ -234,7 +232,7 @@ def _in_minibatches(
     minibatches: int,
     key: RandomKey,
 ) -> tuple[PyTree, Metrics]:
-    """Scan ``step`` over ``epochs`` shuffled passes of the rows of ``data``; metrics are those of the last pass, averaged.
+    """Scan ``step`` over ``epochs`` shuffled passes of the rows of ``data``; metrics are means over the last pass.
 
     Rows that do not fill the last minibatch of a pass are left out of that pass.
     """
@@ -245,7 +243,7 @@ def _in_minibatches(
     index = orders[:, : size * minibatches].reshape(epochs * minibatches, size)
     keys = jax.random.split(step_key, epochs * minibatches)
 
-    def one(state: PyTree, at: tuple[Float[Array, " size"], RandomKey]) -> tuple[PyTree, Metrics]:
+    def one(state: PyTree, at: tuple[Int[Array, " size"], RandomKey]) -> tuple[PyTree, Metrics]:
         rows, key = at
         return step(state, (jax.tree.map(lambda field: field[rows], data), key))
 

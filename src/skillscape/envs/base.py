@@ -9,7 +9,7 @@ from skillscape.types import EnvSpec, RandomKey
 
 
 class Timestep(NamedTuple):
-    """What one step of a ``JaxEnv`` returns beside the new state: obs of that state, reward, and whether the task ended."""
+    """What a step of a ``JaxEnv`` returns beside the new state: its observation, the reward, whether the task ended."""
 
     obs: Shaped[Array, "..."]
     reward: Float[Array, ""]
@@ -19,7 +19,7 @@ class Timestep(NamedTuple):
 class JaxEnv(ABC):
     """An environment of pure functions on one state; batches are the caller's ``vmap``.
 
-    ``reset`` draws a training start, ``reset_for_evaluation`` the fixed start that trajectories are drawn and measured from.
+    ``reset`` draws a training start, ``reset_for_evaluation`` the fixed one that trajectories are measured from.
     An episode lasts ``spec.horizon`` steps unless ``terminated`` comes first; the time limit is the loop's business.
     """
 

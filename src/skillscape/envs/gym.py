@@ -16,6 +16,7 @@ from gymnasium.envs.registration import registry
 from jaxtyping import Float, UInt8
 
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
+from skillscape.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +83,6 @@ class MazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return _draw(self.layout, np.array(self._path))
 
     def _check(self, position: Any) -> Float[np.ndarray, "2"]:  # noqa: ANN401  (whatever the caller put there)
-        from skillscape.types import UserError
-
         try:
             point = np.asarray(position, dtype=np.float64)
         except (TypeError, ValueError):
@@ -144,6 +143,3 @@ def _dense(line: Float[np.ndarray, "t 2"]) -> Float[np.ndarray, "m 2"]:
 def _disc(radius: float) -> list[tuple[int, int]]:
     reach = range(-int(radius), int(radius) + 1)
     return [(right, down) for right in reach for down in reach if right**2 + down**2 <= radius**2]
-
-
-register()

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+
+from skillscape.errors import UserError
 
 Cell: TypeAlias = tuple[int, int]
 Point: TypeAlias = tuple[float, float]
@@ -198,7 +200,7 @@ def load_layout(name: str) -> Layout:
     if name not in layouts:
         near = difflib.get_close_matches(name, layouts, n=1)
         guess = f"did you mean {near[0]!r}" if near else "give a file that ends in .txt to use a maze of your own"
-        _refuse(f"There is no maze called {name!r}; {guess} (`skillscape envs` lists them all).")
+        raise UserError(f"There is no maze called {name!r}; {guess} (`skillscape envs` lists them all).")
     return layouts[name]
 
 
@@ -211,31 +213,33 @@ def parse_layout(text: str, name: str) -> Layout:
     lines = [line.rstrip() for line in text.split("\n")]
     drawn = [number for number, line in enumerate(lines) if line]
     if not drawn:
-        _refuse(f"The maze {name} is empty; draw it with '#' for solid, '.' for free and one 'S' for the start.")
+        raise UserError(
+            f"The maze {name} is empty; draw it with '#' for solid, '.' for free and one 'S' for the start."
+        )
     top, bottom = drawn[0], drawn[-1]
     width = len(lines[top])
     if max(width, bottom - top + 1) > LARGEST_SIDE:
-        _refuse(f"The maze {name} is larger than {LARGEST_SIDE} cells on a side; draw a smaller one.")
+        raise UserError(f"The maze {name} is larger than {LARGEST_SIDE} cells on a side; draw a smaller one.")
     places: dict[Cell, tuple[int, int]] = {}
     starts = []
     for number in range(top, bottom + 1):
         for column, character in enumerate(lines[number]):
             where = f"line {number + 1}, column {column + 1}"
             if character not in (SOLID, FREE, START):
-                _refuse(f"The maze {name} has {character!r} at {where}; use only '#', '.' and 'S'.")
+                raise UserError(f"The maze {name} has {character!r} at {where}; use only '#', '.' and 'S'.")
             if character != SOLID:
                 places[column, -number] = (number + 1, column + 1)
             if character == START:
                 starts.append(((column, -number), where))
         if len(lines[number]) != width:
             found = len(lines[number])
-            _refuse(
+            raise UserError(
                 f"Line {number + 1} of the maze {name} has {found} characters; give it {width}, like the first line."
             )
     if not starts:
-        _refuse(f"The maze {name} has no start; put one 'S' in a free cell.")
+        raise UserError(f"The maze {name} has no start; put one 'S' in a free cell.")
     if len(starts) > 1:
-        _refuse(f"The maze {name} has a second start at {starts[1][1]}; keep a single 'S'.")
+        raise UserError(f"The maze {name} has a second start at {starts[1][1]}; keep a single 'S'.")
     (column, row), where = starts[0]
     moved = {(x - column, y - row): place for (x, y), place in places.items()}
     cells = tuple(sorted(moved))
@@ -251,11 +255,13 @@ def parse_layout(text: str, name: str) -> Layout:
         horizon=OWN_HORIZON,
     )
     if layout.farthest_distance == 0:
-        _refuse(f"The start of the maze {name} at {where} is closed in; put a free cell '.' beside the 'S'.")
+        raise UserError(f"The start of the maze {name} at {where} is closed in; put a free cell '.' beside the 'S'.")
     for cell, distance in zip(cells, layout.distances, strict=True):
         if distance < 0:
             line, column = moved[cell]
-            _refuse(f"No path leads to line {line}, column {column} of the maze {name}; open one or put a '#' there.")
+            raise UserError(
+                f"No path leads to line {line}, column {column} of the maze {name}; open one or put a '#' there."
+            )
     return layout
 
 
@@ -270,11 +276,13 @@ def _read_layout(path: Path) -> Layout:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        _refuse(f"There is no maze file {path}; check the path.")
+        raise UserError(f"There is no maze file {path}; check the path.") from None
     except UnicodeDecodeError:
-        _refuse(f"The maze file {path} is not text; draw it with '#', '.' and one 'S' for the start.")
+        raise UserError(f"The maze file {path} is not text; draw it with '#', '.' and one 'S' for the start.") from None
     except OSError as error:
-        _refuse(f"The maze file {path} cannot be read ({error.strerror}); check that it is a file you may open.")
+        raise UserError(
+            f"The maze file {path} cannot be read ({error.strerror}); check that it is a file you may open."
+        ) from error
     return parse_layout(text, path.stem)
 
 
@@ -305,10 +313,3 @@ def _middles(walls: tuple[Segment, ...]) -> Iterator[Point]:
 
 def _freeze(value: Any) -> Any:  # noqa: ANN401  (whatever JSON holds)
     return tuple(_freeze(item) for item in value) if isinstance(value, list | tuple) else value
-
-
-def _refuse(sentence: str) -> NoReturn:
-    # Imported late because the records need JAX and geometry does not.
-    from skillscape.types import UserError
-
-    raise UserError(sentence) from None

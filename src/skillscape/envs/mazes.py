@@ -88,7 +88,7 @@ class Maze(JaxEnv):
         speed = jnp.abs(displacement)
         gap = 0.5 - direction * (position - cell)
         # A step of at most 1 meets one edge per axis, so two turns settle it, the nearer edge first.
-        meets = (speed > 0) & (gap <= speed)
+        meets = gap <= speed
         blocked = jnp.where(forward, high_wall, low_wall) > 0
         x_delay, y_delay = (gap - jnp.where(blocked, HEAD_START, 0.0)) * speed[::-1]
         x_first = x_delay <= y_delay

@@ -5,12 +5,13 @@ is the start, the same for all skills by construction; it counts for where skill
 Places are quarter-cells, squares of side 1/4, sixteen in a cell of the maze.
 """
 
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from skillscape.envs.layouts import Layout
+from skillscape.errors import UserError
 
 QUARTERS_PER_CELL = 16
 
@@ -72,7 +73,7 @@ def skill_accuracy(positions: Float[np.ndarray, "k r t 2"], layout: Layout) -> f
     positions = _checked(positions, layout)
     rollouts = positions.shape[1]
     if rollouts < 2:
-        _refuse("skill_accuracy needs at least 2 rollouts per skill, one to fit on and one to test on.")
+        raise UserError("skill_accuracy needs at least 2 rollouts per skill, one to fit on and one to test on.")
     half = rollouts // 2
     first, second = (_quarter_counts(part, layout) for part in (positions[:, :half], positions[:, half:]))
     correct = _correct_guesses(first, second) + _correct_guesses(second, first)
@@ -105,13 +106,15 @@ def _checked(positions: Float[np.ndarray, "k r t 2"], layout: Layout) -> Float[n
     """The positions as float64, or one sentence about what is wrong with them."""
     positions = np.asarray(positions, dtype=np.float64)
     if positions.ndim != 4 or positions.shape[-1] != 2 or 0 in positions.shape or positions.shape[2] < 2:
-        _refuse(f"Positions must be [skills, rollouts, steps + 1, 2] with at least one step, not {positions.shape}.")
+        raise UserError(
+            f"Positions must be [skills, rollouts, steps + 1, 2] with at least one step, not {positions.shape}."
+        )
     if not np.isfinite(positions).all():
-        _refuse("Positions must be finite; some are NaN or infinite.")
+        raise UserError("Positions must be finite; some are NaN or infinite.")
     outside = layout.cell_index(positions) < 0
     if outside.any():
         x, y = positions[outside][0]
-        _refuse(f"{outside.sum()} positions lie outside of {layout.name}, the first at ({x:.3f}, {y:.3f}).")
+        raise UserError(f"{outside.sum()} positions lie outside of {layout.name}, the first at ({x:.3f}, {y:.3f}).")
     return positions
 
 
@@ -131,10 +134,3 @@ def _correct_guesses(fitting: Int[np.ndarray, "k m"], testing: Int[np.ndarray, "
     votes = fitting * (cells.max() + 1) + cells
     best = votes == votes.max(axis=0)
     return float(np.sum(testing * best / best.sum(axis=0)))
-
-
-def _refuse(sentence: str) -> NoReturn:
-    # Imported late because the records need JAX and measures do not.
-    from skillscape.types import UserError
-
-    raise UserError(sentence)

@@ -54,7 +54,7 @@ class CIC(Objective[CICState]):
 
     @property
     def skills(self) -> Discrete:
-        """n one-hot skills."""
+        """N one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property
@@ -90,7 +90,7 @@ class CIC(Objective[CICState]):
     def reward(
         self, state: CICState, batch: Experience, key: RandomKey
     ) -> tuple[CICState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from g(s) to its k nearest g(s') in the batch), distances over their running variance."""
+        """r = log(1 + mean distance from g(s) to its k nearest g(s') in the batch), over their running variance."""
         del key
         network = state.networks.params.state
         sources, targets = jax.vmap(network)(batch.obs), jax.vmap(network)(batch.next_obs)

@@ -1,6 +1,6 @@
 """DADS in its maze form: forward mutual information with one Gaussian per skill.
 
-Sharma et al., Dynamics-Aware Unsupervised Discovery of Skills, ICLR 2020; the form that the maze literature compares with
+Sharma et al., Dynamics-Aware Unsupervised Discovery of Skills, ICLR 2020; the form that maze papers compare with
 predicts where a skill leads from the skill alone (Campos et al., Explore, Discover and Learn, ICML 2020).
 """
 
@@ -27,7 +27,7 @@ class DADSState(NamedTuple):
 
 @dataclass(frozen=True)
 class DADS(Objective[DADSState]):
-    """Forward mutual information: log q(s'|z) against the mean over all skills, q a Gaussian whose mean depends on z."""
+    """Forward mutual information: log q(s'|z) against the mean over all skills, q one Gaussian per skill."""
 
     name: ClassVar[str] = "dads"
 
@@ -43,7 +43,7 @@ class DADS(Objective[DADSState]):
 
     @property
     def skills(self) -> Discrete:
-        """n one-hot skills."""
+        """N one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property
@@ -70,7 +70,7 @@ class DADS(Objective[DADSState]):
     def reward(
         self, state: DADSState, batch: Experience, key: RandomKey
     ) -> tuple[DADSState, Float[Array, " n"], Metrics]:
-        """r = log q(s'|z) + log n − log Σₖ q(s'|zₖ); at most log n."""
+        """R = log q(s'|z) + log n − log Σₖ q(s'|zₖ); at most log n."""
         del key
         scores = self.score_skills(state, batch.next_obs)
         own = jnp.sum(scores * batch.skill, axis=-1)
@@ -78,7 +78,7 @@ class DADS(Objective[DADSState]):
         return state, reward, {}
 
     def score_skills(self, state: DADSState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """log q(s|z) for every skill, without the constant that all share."""
+        """Log q(s|z) for every skill, without the constant that all share."""
         means = jax.vmap(state.model.params)(self.skills.all())
         squared = jnp.sum((obs[:, None, :] - means[None, :, :]) ** 2, axis=-1)
         return -squared / (2 * self.variance)

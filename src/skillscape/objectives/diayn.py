@@ -37,7 +37,7 @@ class DIAYN(Objective[DIAYNState]):
 
     @property
     def skills(self) -> Discrete:
-        """n one-hot skills."""
+        """N one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property
@@ -65,12 +65,12 @@ class DIAYN(Objective[DIAYNState]):
     def reward(
         self, state: DIAYNState, batch: Experience, key: RandomKey
     ) -> tuple[DIAYNState, Float[Array, " n"], Metrics]:
-        """r = log q(z|s') − log p(z); at most log n."""
+        """R = log q(z|s') − log p(z); at most log n."""
         del key
         scores = self.score_skills(state, batch.next_obs)
         reward = jnp.sum(scores * batch.skill, axis=-1) + jnp.log(float(self.number_of_skills))
         return state, reward, {}
 
     def score_skills(self, state: DIAYNState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """log q(z|s)."""
+        """Log q(z|s)."""
         return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))

@@ -1,6 +1,6 @@
 """SD3: Unsupervised Skill Discovery through Skill Regions Differentiation.
 
-Skills are pushed to regions that the other skills do not visit (density deviation, Eqs. 1 and 7), each density being the
+Skills are pushed to regions that other skills do not visit (density deviation, Eqs. 1 and 7), each density being the
 evidence lower bound of one conditional VAE (Eq. 2) with soft modules (Eq. 3), and are drawn to what is new *for them*
 by the VAE's own KL term (Eq. 6).
 """
@@ -71,9 +71,7 @@ class SD3State(NamedTuple):
     history: History
 
 
-def deviation_reward(
-    log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float
-) -> Float[Array, " n"]:
+def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
     """r_sd3 of Eq. 7, all in log space: log n + log λ + ℓ_z − logsumexpₖ(ℓₖ + [k = z] log λ).
 
     log_density: ℓ, the log density of each state under each skill; skill: one-hot rows; ``weight``: λ.
@@ -125,7 +123,7 @@ class SD3(Objective[SD3State]):
     fitting_steps: int = 1
     """Gradient steps on the density at each update."""
     history: int = 0
-    """Rows of earlier scored states kept to fit the density on; 0 fits the newest batch alone (with a replay buffer, always 0)."""
+    """Rows of earlier scored states that the density is fitted on too; 0 where batches come from a replay buffer."""
     newest_fraction: float = 0.8
     """Share of a fitting batch that is new where there is a history."""
     resample_every: int | None = None
@@ -133,7 +131,7 @@ class SD3(Objective[SD3State]):
 
     @property
     def skills(self) -> Discrete:
-        """n one-hot skills."""
+        """N one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property
@@ -143,9 +141,7 @@ class SD3(Objective[SD3State]):
     def _network(self, key: RandomKey, inputs: int, outputs: int) -> Conditional:
         if self.architecture == "plain":
             return ConditionalMLP.create(key, inputs, self.width, self.layers, outputs)
-        return SoftModular.create(
-            key, inputs, self.width, self.layers, self.modules, self.module_width, outputs
-        )
+        return SoftModular.create(key, inputs, self.width, self.layers, self.modules, self.module_width, outputs)
 
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
@@ -184,10 +180,8 @@ class SD3(Objective[SD3State]):
         ]
         return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
 
-    def evidence_of_all_skills(
-        self, model: ConditionalVAE, obs: Float[Array, "n d"], key: RandomKey
-    ) -> Evidence:
-        """The bound's terms of every state under every skill, [n, k], in one pass; the skill-free part once per state."""
+    def evidence_of_all_skills(self, model: ConditionalVAE, obs: Float[Array, "n d"], key: RandomKey) -> Evidence:
+        """The bound's terms of every state under every skill, [n, k], in one pass; skill-free parts once per state."""
         # All skills see the same noise: what is left of it cancels in their ratio.
         noise = (
             jax.random.normal(key, (self.latent_samples, self.latent_dim))
@@ -241,7 +235,7 @@ class SD3(Objective[SD3State]):
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
-        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
+        """Scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
         evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
@@ -266,6 +260,6 @@ class SD3(Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """log d_z(s) for every skill, from the posterior's mean."""
+        """Log d_z(s) for every skill, from the posterior's mean."""
         evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
         return evidence.bound if self.density == "elbo" else evidence.log_likelihood

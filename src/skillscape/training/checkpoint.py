@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialise_arrays
 
-from skillscape.types import UserError
+from skillscape.errors import UserError
 
 FORMAT = "skillscape-checkpoint-1"
 Tree = TypeVar("Tree")
@@ -78,7 +78,7 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
-    """The newest checkpoint of a folder, or None where there is none. A damaged one is refused, the one before it offered."""
+    """The newest checkpoint of a folder, or None. A damaged one is refused, and the one before it offered."""
     found = checkpoints(folder)
     if not found:
         return None
@@ -120,7 +120,8 @@ def _read_arrays(folder: Path) -> dict[str, np.ndarray]:
     if hashlib.sha256(content).hexdigest() != description.get("sha256"):
         raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
     try:
-        return parse_arrays(content)
+        arrays: dict[str, np.ndarray] = parse_arrays(content)
+        return arrays
     except SafetensorError as error:
         raise UserError(f"{folder} is damaged: {error}.") from error
 
@@ -130,7 +131,7 @@ def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
 
 
 def _is_key(leaf: Any) -> bool:  # noqa: ANN401
-    return bool(jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _to_numpy(leaf: Any) -> np.ndarray:  # noqa: ANN401

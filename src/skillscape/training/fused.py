@@ -38,7 +38,7 @@ def collect(
     episodes: int,
     key: RandomKey,
 ) -> Rollout:
-    """Run ``episodes`` fresh episodes side by side for one horizon; where a task ends early, a new episode begins there."""
+    """Run ``episodes`` fresh episodes side by side for one horizon; where a task ends early, a new one begins."""
     start_key, skill_key, run_key = jax.random.split(key, 3)
     state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
     skill = objective.skills.sample(skill_key, episodes)
@@ -73,7 +73,9 @@ def collect(
     return jax.lax.scan(step, carry, (times, jax.random.split(run_key, horizon)))[1]
 
 
-def _where(mask: Shaped[Array, " e"], new: Shaped[Array, "e ..."], old: Shaped[Array, "e ..."]) -> Shaped[Array, "e ..."]:
+def _where(
+    mask: Shaped[Array, " e"], new: Shaped[Array, "e ..."], old: Shaped[Array, "e ..."]
+) -> Shaped[Array, "e ..."]:
     return jnp.where(mask.reshape(mask.shape + (1,) * (old.ndim - 1)), new, old)
 
 

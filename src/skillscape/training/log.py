@@ -8,13 +8,13 @@ from types import TracebackType
 
 from tensorboardX import SummaryWriter
 
-from skillscape.types import UserError
+from skillscape.errors import UserError
 
 
 class MetricsLog:
     """Rows of named numbers by step, as CSV and as TensorBoard scalars.
 
-    Wall-clock times go to TensorBoard only: the CSV of a resumed run equals that of an uninterrupted one, byte for byte.
+    Wall-clock times go to TensorBoard only, so that the CSV of a resumed run equals an uninterrupted one's.
     """
 
     def __init__(self, folder: Path, name: str, resume_at: int) -> None:
@@ -89,7 +89,7 @@ class Pace:
         return (step - self._start) / max(time.perf_counter() - self._began, 1e-9)
 
     def describe(self, step: int) -> str:
-        """"125,000/250,000 steps · 5,210 steps/s · 24 s left"."""
+        """In words: 125,000/250,000 steps · 5,210 steps/s · 24 s left."""
         rate = self.rate(step)
         left = (self._total - step) / rate if rate > 0 else float("inf")
         remaining = "–" if left == float("inf") else _duration(left)

@@ -27,9 +27,7 @@ class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 
 
-def train_all(
-    runs: Sequence[Run], evaluate: Evaluate, on_progress: OnProgress, *, workers: int
-) -> None:
+def train_all(runs: Sequence[Run], evaluate: Evaluate, on_progress: OnProgress, *, workers: int) -> None:
     """Train runs that differ in nothing but their seed, ``workers`` at a time, each resuming where it stands.
 
     Seeds share one compiled program and run in threads, one core each: XLA:CPU leaves the cores idle on products this

@@ -170,7 +170,9 @@ class Run:
             if not force:
                 raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
             if not (folder / "config.json").exists():
-                raise UserError(f"{folder} is not a run of skillscape, so --force will not replace it; choose another --out.")
+                raise UserError(
+                    f"{folder} is not a run of skillscape, so --force will not replace it; choose another --out."
+                )
             shutil.rmtree(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -237,7 +239,9 @@ class Run:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise UserError(f"{self.folder} is being trained by another process; wait for it or choose another --out.") from error
+                raise UserError(
+                    f"{self.folder} is being trained by another process; wait for it or choose another --out."
+                ) from error
             yield
 
 
@@ -262,7 +266,9 @@ def versions() -> dict[str, str]:
             continue
     try:
         here = Path(__file__).parent
-        commit = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        commit = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
         found["git"] = commit.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         pass

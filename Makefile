@@ -1,0 +1,38 @@
+# Each target does its own set-up: a fresh machine needs Python 3.11 or newer and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The suite splits over the cores; each worker compiles for itself.
+PYTEST_WORKERS ?= 2
+
+.PHONY: demo test test-slow lint bench install clean
+
+demo: install  ## train SD3 with 10 skills in square_a, print the measures, draw the picture
+	$(BIN)/skillscape pretrain sd3 --env maze/square_a --steps 250000 --out runs/demo --force
+	$(BIN)/skillscape evaluate runs/demo
+	$(BIN)/skillscape plot runs/demo
+
+test: install  ## the fast suite
+	$(BIN)/python -m pytest -m "not slow" -n $(PYTEST_WORKERS)
+
+test-slow: install  ## everything, some of it for minutes
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+lint: install  ## ruff and the type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
+	$(BIN)/python benchmarks/mazes.py
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("skillscape needs Python 3.11 or newer; say make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:  ## remove the virtual environment and caches, not the runs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,5 @@
+"""`python -m skillscape` is the command line."""
+
+from skillscape.cli import main
+
+main()

@@ -1,0 +1,291 @@
+"""The command line: the only module that parses or prints."""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import tyro
+
+from skillscape.errors import UserError
+
+ObjectiveOptions = TypeVar("ObjectiveOptions")
+BackboneOptions = TypeVar("BackboneOptions")
+
+USAGE = """usage: skillscape COMMAND …
+
+Unsupervised skill discovery: train an agent without reward, look at the skills it found.
+
+  methods             what can be trained, one line each
+  envs                where it can be trained, one line each
+  pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
+  evaluate RUN        coverage, reach, separation      skillscape evaluate runs/sd3 --json
+  plot RUN            trajectories and density maps    skillscape plot runs/sd3
+
+`skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
+"""
+
+
+@dataclass(frozen=True)
+class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
+    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+
+    objective: ObjectiveOptions
+    """Settings of the method."""
+    backbone: BackboneOptions
+    """Settings of the learner."""
+    env: str = "maze/square_a"
+    """maze/NAME, or maze/PATH.txt for your own drawing (# solid, . free, S start); see `skillscape envs`."""
+    steps: int = 250_000
+    """Environment steps to take, counted as taken."""
+    seed: int = 0
+    """Random seed, the first one if there are several."""
+    seeds: int = 1
+    """How many seeds to train in this process, each in a sub-folder of its own."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-ENV if not given."""
+    preset: str = "default"
+    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
+    workers: int | None = None
+    """Seeds trained at the same time; as many as there are cores if not given."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Measure a run: coverage, reach, distinguishability I(S;Z) in nats, and skill accuracy."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    json: bool = False
+    """Print one JSON object: {"coverage": {"mean", "interval", "per_seed"}, …}."""
+    rollouts: int | None = None
+    """Stochastic episodes per skill; as in training (20) if not given."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Draw a run: trajectories per skill over the walls, and density maps of each skill."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    out: Path | None = None
+    """Folder for the pictures; RUN/plots if not given."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
+    from skillscape.training.loop import Interrupted
+
+    try:
+        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+    except UserError as error:
+        print(f"skillscape: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Interrupted:
+        print("\nskillscape: stopped and saved; run the same command with --resume to go on.", file=sys.stderr)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; point stdout elsewhere so that Python's own flush stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _dispatch(arguments: list[str]) -> None:
+    from skillscape.presets import choose
+
+    commands = {
+        "methods": _methods,
+        "envs": _envs,
+        "pretrain": _pretrain,
+        "evaluate": _evaluate,
+        "plot": _plot,
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return
+    if arguments[0] == "--version":
+        from skillscape import __version__
+
+        print(f"skillscape {__version__}")
+        return
+    choose("command", arguments[0], commands, "skillscape --help")
+    commands[arguments[0]](arguments[1:])
+
+
+def _methods(arguments: list[str]) -> None:
+    """List the methods, one line each."""
+    from skillscape.objectives import registry
+
+    tyro.cli(_methods_options, args=arguments, prog="skillscape methods")
+    _table([(name, _first_sentence(kind.__doc__)) for name, kind in registry().items()])
+
+
+def _methods_options() -> None:
+    """List the methods that can be trained, one line each."""
+
+
+def _envs(arguments: list[str]) -> None:
+    from skillscape.envs.layouts import builtin_layouts, load_layout
+
+    tyro.cli(_envs_options, args=arguments, prog="skillscape envs")
+    rows = []
+    for name in builtin_layouts():
+        layout = load_layout(name)
+        size = f"{len(layout.cells)} cells, farthest {layout.farthest_distance} moves away"
+        rows.append((f"maze/{name}", f"{layout.note} ({size})"))
+    _table([*rows, ("maze/PATH.txt", "your own maze, drawn in characters: # solid cell, . free cell, S start")])
+
+
+def _envs_options() -> None:
+    """List the environments, one line each."""
+
+
+def _pretrain(arguments: list[str]) -> None:
+    from skillscape.api import maze_name, pretrain
+    from skillscape.objectives import registry
+    from skillscape.presets import choose, settings
+
+    trainable = {name: kind for name, kind in registry().items() if name != "extrinsic"}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: skillscape pretrain METHOD [--env ENV] [--steps N] [--seed S] [--seeds K] [--out DIR] …\n")
+        _table([(name, _first_sentence(kind.__doc__)) for name, kind in trainable.items()])
+        print("\n`skillscape pretrain METHOD --help` lists every setting of a method.")
+        if not arguments:
+            raise UserError("Say which method to train, for example `skillscape pretrain sd3`.")
+        return
+    method, *rest = arguments
+    choose("method", method, trainable, "skillscape methods")
+    chosen = settings(method, _preset_of(rest))
+    # The types are known only now, which is beyond what a type checker can follow.
+    generic: Any = PretrainOptions
+    options = tyro.cli(
+        generic[type(chosen.objective), type(chosen.backbone)],
+        args=rest,
+        prog=f"skillscape pretrain {method}",
+        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, steps=chosen.steps),
+    )
+    out = options.out or Path("runs") / f"{method}-{Path(maze_name(options.env)).stem}"
+    display = Display(out, options.seeds)
+    runs = pretrain(
+        method,
+        options.env,
+        out=out,
+        preset=options.preset,
+        steps=options.steps,
+        seed=options.seed,
+        seeds=options.seeds,
+        objective=options.objective,
+        backbone=options.backbone,
+        resume=options.resume,
+        force=options.force,
+        workers=options.workers,
+        on_progress=display.show,
+    )
+    display.finish(f"trained {len(runs)} seed{'s' if len(runs) > 1 else ''}; see `skillscape evaluate {out}`")
+
+
+def _preset_of(arguments: list[str]) -> str:
+    """The preset decides the defaults of all other options, so it is looked for before they are parsed."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith("--preset="):
+            return argument.partition("=")[2]
+        if argument == "--preset" and index + 1 < len(arguments):
+            return arguments[index + 1]
+    return "default"
+
+
+def _evaluate(arguments: list[str]) -> None:
+    from skillscape.api import load, summarise_runs
+
+    options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
+    if options.rollouts is not None and options.rollouts < 2:
+        raise UserError(
+            f"--rollouts must be at least 2, not {options.rollouts}: accuracy is measured on held-out ones."
+        )
+    runs = load(options.run)
+    summaries = summarise_runs(runs, per_skill=options.rollouts)
+    if options.json:
+        print(json.dumps({name: summary.to_json() for name, summary in summaries.items()}))
+        return
+    config = runs[0].config
+    print(f"{config.objective.name} in {config.env}, {config.steps:,} steps, {len(runs)} seed(s)")
+    units = {"distinguishability": " nats"}
+    for name, summary in summaries.items():
+        low, high = summary.interval
+        spread = f"  95 % interval {low:.3f} to {high:.3f}" if len(runs) > 1 else ""
+        print(f"  {name:<20}{summary.mean:.3f}{units.get(name, '')}{spread}")
+
+
+def _plot(arguments: list[str]) -> None:
+    from skillscape.api import load
+    from skillscape.experiments.pictures import draw_runs
+
+    options = tyro.cli(PlotOptions, args=arguments, prog="skillscape plot")
+    folder = options.out or options.run / "plots"
+    try:
+        written = draw_runs(load(options.run), folder)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
+    for path in written:
+        print(path)
+
+
+class Display:
+    """Progress: one line that rewrites itself on a terminal, a plain line at every evaluation elsewhere."""
+
+    def __init__(self, out: Path, seeds: int) -> None:
+        """Say where the run goes and that compiling comes first."""
+        self._terminal = sys.stderr.isatty()
+        self._seeds = seeds
+        self._lock = threading.Lock()
+        self._began = time.perf_counter()
+        self._done: set[int] = set()
+        print(f"training in {out}; compiling first, which takes a few seconds", file=sys.stderr)
+
+    def show(self, run: Any, step: int, pace: str, metrics: Mapping[str, float]) -> None:  # noqa: ANN401
+        """Tell about one iteration of one seed."""
+        config = run.config
+        end = config.iterations * config.steps_per_iteration
+        evaluated = step % config.evaluate_every < config.steps_per_iteration or step == end
+        names = ("reward", "coverage", "reach", "distinguishability")
+        numbers = " · ".join(f"{name} {metrics[name]:.2f}" for name in names if name in metrics)
+        seed = f"seed {config.seed} · " if self._seeds > 1 else ""
+        with self._lock:
+            if step == end:
+                self._done.add(config.seed)
+            count = f"{len(self._done)}/{self._seeds} seeds done · " if self._seeds > 1 else ""
+            line = f"{count}{seed}{pace} · {numbers}"
+            if self._terminal:
+                print(f"\r\033[K{line[: os.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+            elif evaluated:
+                print(line, file=sys.stderr, flush=True)
+
+    def finish(self, sentence: str) -> None:
+        """The last line."""
+        seconds = time.perf_counter() - self._began
+        print(f"{chr(10) if self._terminal else ''}{sentence} ({seconds:.0f} s)", file=sys.stderr)
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{name:<{width}}  {text}")
+
+
+if __name__ == "__main__":
+    main()

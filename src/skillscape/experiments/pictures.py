@@ -1,0 +1,84 @@
+"""Pictures of finished runs: where each skill goes, and what the objective's model makes of the maze."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from skillscape.api import rollouts
+from skillscape.envs.layouts import Layout
+from skillscape.errors import UserError
+from skillscape.evaluation.mazes import MazeMeasures, measure
+from skillscape.plots.mazes import Extent, Panel, density_figure, trajectory_figure, visitation_maps
+from skillscape.training.runs import Run
+
+MOST_PANELS = 12
+GRID_STEP = 0.1
+
+
+def caption(measures: MazeMeasures) -> str:
+    """The line of numbers under a panel."""
+    return (
+        f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f} · I(S;Z) {measures.distinguishability:.2f} nats"
+    )
+
+
+def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Trajectories of every seed, visitation of the first, and the density of its model where it has one."""
+    first = runs[0]
+    layout, method = first.config.layout, first.config.objective.name
+    folder.mkdir(parents=True, exist_ok=True)
+    positions = [rollouts(run) for run in runs[:MOST_PANELS]]
+    panels = [
+        Panel(f"{method} · seed {run.config.seed}", one, caption(measure(one, layout)))
+        for run, one in zip(runs, positions, strict=False)
+    ]
+    trajectory_figure(panels, layout, folder / "trajectories.png")
+
+    maps, extent = visitation_maps(positions[0], layout)
+    note = f"{method}, seed {first.config.seed}"
+    density_figure(
+        maps, extent, layout, folder / "visitation.png", f"Time spent by each skill ({note})", "fraction of time"
+    )
+    written = [folder / "trajectories.png", folder / "visitation.png"]
+    try:
+        maps, extent = model_density_maps(first)
+    except UserError:
+        return written
+    density_figure(
+        maps,
+        extent,
+        layout,
+        folder / "density.png",
+        f"Density of each skill according to the model ({note})",
+        "density per unit area",
+    )
+    return [*written, folder / "density.png"]
+
+
+def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent]:
+    """p(s|z) of the objective's own model on a grid over the maze, normalised over it; NaN outside.
+
+    A model of p(z|s) is turned round by Bayes' rule with a uniform p(s).
+    """
+    grid, inside, extent = maze_grid(run.config.layout)
+    scores = np.asarray(
+        run.config.objective.score_skills(run.trained_state().objective, jnp.asarray(grid[inside], jnp.float32))
+    )
+    share = np.exp(scores - scores.max(axis=0))
+    density = share / share.sum(axis=0) / GRID_STEP**2
+    maps = np.full((scores.shape[1], *inside.shape), np.nan)
+    maps[:, inside] = density.T
+    return maps, extent
+
+
+def maze_grid(layout: Layout) -> tuple[Float[np.ndarray, "h w 2"], Float[np.ndarray, "h w"], Extent]:
+    """Points of a fine grid over the maze's bounding box, which of them are free, and the box."""
+    (left, bottom), (right, top) = np.asarray(layout.bounds, float)
+    columns, rows = round((right - left) / GRID_STEP), round((top - bottom) / GRID_STEP)
+    x = left + GRID_STEP * (np.arange(columns) + 0.5)
+    y = bottom + GRID_STEP * (np.arange(rows) + 0.5)
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    return grid, layout.cell_index(grid) >= 0, (left, right, bottom, top)

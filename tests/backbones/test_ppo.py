@@ -1,0 +1,334 @@
+"""PPO: the advantages, the values and policies it learns where they are known, and the laws of a backbone."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import (
+    ACTION,
+    CONSTANT,
+    ENDLESS,
+    OBSERVATION,
+    PROBE_PPO,
+    TWO_STEPS,
+    compiled_probe_iteration,
+    probe_state,
+)
+
+from skillscape.backbones.ppo import PPO, Sample, _in_minibatches, advantages
+from skillscape.objectives.diayn import DIAYN
+from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.stats import Moments
+from skillscape.types import EnvSpec, Rollout
+
+SPEC = EnvSpec(obs_shape=(2,), action_dim=2, horizon=3)
+SKILLED = Extrinsic(number_of_skills=4)
+SMALL = PPO(episodes=4, hidden=(8, 8), minibatches=2)
+ROWS = 5
+
+
+# Advantages
+
+
+def random_steps(seed, steps=12, episodes=6):
+    """Rewards, values, and episode ends of which about half terminate and half are cut."""
+    generator = np.random.default_rng(seed)
+    reward, value, next_value = generator.normal(size=(3, steps, episodes)).astype(np.float32)
+    last = (generator.random((steps, episodes)) < 0.3).astype(np.float32)
+    terminated = last * (generator.random((steps, episodes)) < 0.5)
+    return reward, (0.9 * (1 - terminated)).astype(np.float32), last, value, next_value
+
+
+def plain_advantages(reward, discount, last, value, next_value, trace_decay):
+    """The definition: the sum of discounted errors up to the end of the episode."""
+    steps, episodes = reward.shape
+    result = np.zeros((steps, episodes))
+    for episode in range(episodes):
+        for start in range(steps):
+            weight = 1.0
+            for step in range(start, steps):
+                at = step, episode
+                result[start, episode] += weight * (reward[at] + discount[at] * next_value[at] - value[at])
+                weight *= discount[at] * trace_decay
+                if last[at]:
+                    break
+    return result
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_advantages_are_the_sums_of_their_definition(seed):
+    steps = random_steps(seed)
+    np.testing.assert_allclose(advantages(*steps, 0.8), plain_advantages(*steps, 0.8), rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_after_an_episode_end_changes_an_advantage_before_it():
+    reward, discount, last, value, next_value = random_steps(3)
+    last[6] = 1
+    before = advantages(reward, discount, last, value, next_value, 0.8)[:7]
+    reward[7:] += 100
+    value[7:] -= 100
+    next_value[7:] += 100
+    np.testing.assert_array_equal(advantages(reward, discount, last, value, next_value, 0.8)[:7], before)
+
+
+@pytest.mark.parametrize(("discount", "expected"), [(0.0, 1.0 - 5.0), (0.9, 1.0 + 0.9 * 7.0 - 5.0)])
+def test_only_a_cut_episode_bootstraps_from_its_last_state(discount, expected):
+    one = np.ones((1, 1), np.float32)
+    found = advantages(one, np.float32(discount) * one, one, 5 * one, 7 * one, 0.8)
+    assert found[0, 0] == pytest.approx(expected, rel=1e-6)
+
+
+# Learning where the answer is known
+
+
+def train_on(probe, iterations):
+    state = probe_state(0)
+    for _ in range(iterations):
+        state, _ = compiled_probe_iteration()(probe, state)
+    return state.agent
+
+
+def values_of(agent):
+    """V at x = -1 and 1, at the first step and at a later one."""
+    places = jnp.array([[[-1.0, 0.0], [1.0, 0.0]], [[-1.0, 1.0], [1.0, 1.0]]])
+    return np.asarray(jax.vmap(jax.vmap(agent.networks.params.value))(places)[..., 0])
+
+
+def test_a_sure_reward_at_the_end_is_the_value():
+    assert values_of(train_on(CONSTANT, 30))[0] == pytest.approx([1, 1], abs=0.1)
+
+
+def test_a_reward_that_can_be_seen_is_the_value_of_seeing_it():
+    assert values_of(train_on(OBSERVATION, 30))[0] == pytest.approx([-1, 1], abs=0.1)
+
+
+def test_a_reward_one_step_ahead_is_discounted_once():
+    values = values_of(train_on(TWO_STEPS, 40))
+    assert values[0] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert values[1] == pytest.approx([1, 1], abs=0.1)
+
+
+def test_a_task_that_never_ends_is_worth_its_endless_sum():
+    values = values_of(train_on(ENDLESS, 40))
+    assert values == pytest.approx(np.full((2, 2), 1 / (1 - PROBE_PPO.discount)), abs=0.15)
+
+
+def test_the_policy_finds_the_action_that_the_observation_asks_for():
+    agent = train_on(ACTION, 40)
+    places = jnp.array([[-1.0, 0.0], [1.0, 0.0]])
+    actions, _ = PROBE_PPO.act(agent, (), places, jnp.zeros((2, 0)), jax.random.key(0), False)
+    assert actions[0, 0] < -0.7
+    assert actions[1, 0] > 0.7
+
+
+def test_all_iterations_share_one_compilation():
+    state = probe_state(1)
+    for probe in (CONSTANT, ENDLESS, ENDLESS):
+        state, _ = compiled_probe_iteration()(probe, state)
+    assert compiled_probe_iteration()._cache_size() == 1
+
+
+# The loss
+
+
+def test_the_surrogate_of_an_unchanged_policy_is_its_mean_advantage(skilled_agent):
+    loss, metrics = loss_of(skilled_agent, log_prob_shift=0.0)
+    assert metrics["policy_loss"] == pytest.approx(-2.0, rel=1e-5)
+    assert metrics["clipped"] == 0
+    assert loss == pytest.approx(
+        metrics["policy_loss"] + metrics["value_loss"] - SMALL.entropy * metrics["entropy"], rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(("shift", "expected"), [(1.0, -2.0 * (1 + SMALL.clip)), (-1.0, -2.0 * np.exp(-1))])
+def test_a_ratio_beyond_the_clip_earns_no_more(skilled_agent, shift, expected):
+    _, metrics = loss_of(skilled_agent, log_prob_shift=shift)
+    assert metrics["policy_loss"] == pytest.approx(expected, rel=1e-4)
+    assert metrics["clipped"] == 1
+
+
+def loss_of(agent, log_prob_shift):
+    inputs = jax.random.normal(jax.random.key(1), (ROWS, 6))
+    networks = agent.networks.params
+    action = SMALL._policy(networks, inputs).sample(jax.random.key(2))
+    log_prob = SMALL._policy(networks, inputs).log_prob(action) - log_prob_shift
+    return SMALL._loss(networks, Sample(inputs, action, log_prob, jnp.full(ROWS, 2.0), jnp.zeros(ROWS)))
+
+
+# Acting
+
+
+@pytest.fixture(scope="module")
+def skilled_agent():
+    return jax.jit(lambda key: SMALL.init(key, SPEC, SKILLED))(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def act():
+    return jax.jit(lambda *arguments: SMALL.act(*arguments)[0], static_argnums=5)
+
+
+OBS = np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
+SKILL = np.eye(4, dtype=np.float32)[[0, 1, 2, 3, 0]]
+
+
+def test_actions_have_one_row_per_state_and_stay_in_range(act, skilled_agent):
+    draws = np.stack([act(skilled_agent, (), OBS, SKILL, jax.random.key(seed), True) for seed in range(50)])
+    assert draws.shape == (50, ROWS, 2)
+    assert draws.dtype == np.float32
+    assert (np.abs(draws) <= 1).all()
+    assert draws.min() < -0.5 < 0.5 < draws.max()
+
+
+def test_exploring_depends_on_the_key_and_the_mode_does_not(act, skilled_agent):
+    draws = [np.asarray(act(skilled_agent, (), OBS, SKILL, jax.random.key(seed), True)) for seed in (0, 1)]
+    modes = [np.asarray(act(skilled_agent, (), OBS, SKILL, jax.random.key(seed), False)) for seed in (0, 1)]
+    assert (draws[0] != draws[1]).all()
+    np.testing.assert_array_equal(modes[0], modes[1])
+
+
+def test_a_row_acts_the_same_alone_and_in_company(act, skilled_agent):
+    together = act(skilled_agent, (), OBS, SKILL, jax.random.key(0), False)
+    for row in range(ROWS):
+        alone = act(skilled_agent, (), OBS[row : row + 1], SKILL[row : row + 1], jax.random.key(0), False)
+        np.testing.assert_allclose(alone[0], together[row], atol=1e-6)
+
+
+def test_the_skill_changes_the_action(act, skilled_agent):
+    same_place = np.repeat(OBS[:1], 4, axis=0)
+    actions = np.asarray(act(skilled_agent, (), same_place, np.eye(4, dtype=np.float32), jax.random.key(0), False))
+    assert len(np.unique(actions, axis=0)) == 4
+
+
+def test_normalised_inputs_are_standardised_by_the_running_moments(act, skilled_agent):
+    moments = Moments(jnp.array([100.0, -50.0]), jnp.array([4.0, 9.0]), jnp.float32(1000))
+    normalising = replace(SMALL, normalise_inputs=True)
+    far = OBS * np.float32([2, 3]) + np.float32([100, -50])
+    agent = skilled_agent._replace(moments=moments)
+    found, _ = normalising.act(agent, (), far, SKILL, jax.random.key(0), False)
+    np.testing.assert_allclose(found, act(skilled_agent, (), OBS, SKILL, jax.random.key(0), False), atol=1e-4)
+
+
+# Learning keeps its shape
+
+
+def rollout(skills, steps=3, episodes=4):
+    field = jnp.ones((steps, episodes))
+    return Rollout(
+        obs=jnp.ones((steps, episodes, 2)),
+        action=jnp.zeros((steps, episodes, 2)),
+        next_obs=jnp.ones((steps, episodes, 2)),
+        skill=jnp.zeros((steps, episodes, skills)),
+        reward=field,
+        discount=field,
+        last=jnp.zeros((steps, episodes)).at[-1].set(1.0),
+    )
+
+
+def kinds(tree):
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), jax.eval_shape(lambda: tree))
+
+
+@pytest.mark.parametrize("objective", [Extrinsic(), SKILLED, DIAYN(number_of_skills=4, hidden=(8,))])
+@pytest.mark.parametrize("normalise_inputs", [False, True])
+def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
+    backbone = replace(SMALL, normalise_inputs=normalise_inputs)
+    agent = backbone.init(jax.random.key(0), SPEC, objective)
+    state = objective.init(jax.random.key(1), backbone.features(SPEC))
+    learned, learned_state, metrics = jax.eval_shape(
+        lambda *arguments: backbone.learn(arguments[0], objective, *arguments[1:]),
+        agent,
+        state,
+        rollout(objective.skills.width),
+        jax.random.key(2),
+    )
+    before, after = kinds((agent, state)), kinds_of_shapes((learned, learned_state))
+    assert before == after
+    assert all(value.shape == () for value in metrics.values())
+
+
+def kinds_of_shapes(tree):
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), tree)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """An agent before and after learning from one rollout, inputs normalised, without skills."""
+    backbone = replace(SMALL, normalise_inputs=True)
+    agent = backbone.init(jax.random.key(0), SPEC, Extrinsic())
+    generator = np.random.default_rng(0)
+    batch = rollout(0)._replace(obs=jnp.asarray(generator.normal(3, 2, (3, 4, 2)), jnp.float32))
+    learn = jax.jit(lambda agent, batch, key: backbone.learn(agent, Extrinsic(), None, batch, key))
+    return agent, learn(agent, batch, jax.random.key(1))[0], batch
+
+
+def test_learning_folds_the_observations_into_the_moments(learned):
+    _, after, batch = learned
+    flat = np.asarray(batch.obs).reshape(-1, 2)
+    np.testing.assert_allclose(after.moments.mean, flat.mean(axis=0), rtol=1e-3)
+    assert after.moments.count == pytest.approx(12, rel=1e-3)
+
+
+def test_learning_moves_policy_and_value(learned):
+    before, after, _ = learned
+    for part in ("policy", "value"):
+        old, new = (getattr(agent.networks.params, part).layers[0].weight for agent in (before, after))
+        assert np.abs(new - old).max() > 0
+
+
+def test_adapting_keeps_the_policy_and_the_moments(learned):
+    _, agent, _ = learned
+    adapted = SMALL.adapt(agent, jax.random.key(5))
+    kept = (agent.networks.params.policy, agent.moments)
+    jax.tree.map(np.testing.assert_array_equal, (adapted.networks.params.policy, adapted.moments), kept)
+
+
+def test_adapting_starts_value_and_optimiser_afresh(learned):
+    _, agent, _ = learned
+    adapted = SMALL.adapt(agent, jax.random.key(5))
+    old, new = agent.networks.params.value, adapted.networks.params.value
+    assert jax.tree.map(jnp.shape, old) == jax.tree.map(jnp.shape, new)
+    assert all((before.weight != after.weight).all() for before, after in zip(old.layers, new.layers, strict=True))
+    assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(adapted.networks.opt_state))
+
+
+# Minibatches
+
+
+def passes(rows, epochs, minibatches):
+    """The rows that each minibatch sees: [epochs, minibatches, size]."""
+    size = rows // minibatches
+    empty = (jnp.int32(0), jnp.zeros((epochs * minibatches, size), jnp.int32))
+
+    def record(state, step):
+        count, seen = state
+        return (count + 1, seen.at[count].set(step[0])), {"count": count.astype(jnp.float32)}
+
+    (_, seen), metrics = _in_minibatches(
+        record, empty, jnp.arange(rows, dtype=jnp.int32), epochs, minibatches, jax.random.key(0)
+    )
+    return np.asarray(seen).reshape(epochs, minibatches, size), metrics
+
+
+def test_each_pass_sees_every_row_once():
+    seen, _ = passes(rows=12, epochs=3, minibatches=4)
+    for one in seen:
+        np.testing.assert_array_equal(np.sort(one, axis=None), np.arange(12))
+
+
+def test_passes_are_shuffled_differently():
+    seen, _ = passes(rows=12, epochs=3, minibatches=4)
+    orders = {tuple(one.ravel()) for one in seen}
+    assert len(orders | {tuple(range(12))}) == 4
+
+
+def test_rows_that_fill_no_minibatch_are_left_out_of_a_pass():
+    seen, _ = passes(rows=14, epochs=2, minibatches=4)
+    assert all(np.unique(one).size == 12 for one in seen)
+
+
+def test_metrics_are_the_mean_of_the_last_pass():
+    _, metrics = passes(rows=12, epochs=3, minibatches=4)
+    assert metrics["count"] == np.mean([8, 9, 10, 11])

@@ -1,0 +1,157 @@
+"""Environments whose values are known in closed form, and a backbone that only acts, for tests of what is built on them.
+
+All value probes are one environment with different numbers in it, so that one compiled function serves them all.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+
+from skillscape.backbones.base import Backbone
+from skillscape.backbones.ppo import PPO
+from skillscape.envs.base import JaxEnv, Timestep
+from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.training.fused import init_state, iteration
+from skillscape.types import EnvSpec, Spec
+
+HORIZON = 4
+
+
+class Probe(NamedTuple):
+    """What an episode pays at its end: constant + per_observation · x + per_action · x · action, with x = ±1."""
+
+    constant: float = 0.0
+    per_observation: float = 0.0
+    per_action: float = 0.0
+    length: float = 1.0
+    """Steps until the task ends; above ``HORIZON`` it never does, and every step pays."""
+
+
+CONSTANT = Probe(constant=1.0)
+OBSERVATION = Probe(per_observation=1.0)
+TWO_STEPS = Probe(constant=1.0, length=2.0)
+ACTION = Probe(per_action=1.0)
+ENDLESS = Probe(constant=1.0, length=1000.0)
+
+
+class ProbeState(NamedTuple):
+    sign: jax.Array
+    time: jax.Array
+
+
+@final
+@dataclass(frozen=True)
+class ProbeEnv(JaxEnv):
+    """Observation: x, and whether this is not the first step."""
+
+    probe: Any
+
+    @property
+    def spec(self):
+        return EnvSpec(obs_shape=(2,), action_dim=1, horizon=HORIZON)
+
+    def reset(self, key):
+        return ProbeState(jax.random.rademacher(key, (), jnp.float32), jnp.float32(0))
+
+    def reset_for_evaluation(self, key):
+        del key
+        return ProbeState(jnp.float32(1), jnp.float32(0))
+
+    def observe(self, state):
+        return jnp.stack([state.sign, jnp.minimum(state.time, 1.0)])
+
+    def step(self, state, action, key):
+        del key
+        probe = self.probe
+        ends = (state.time + 1 >= probe.length).astype(jnp.float32)
+        pays = jnp.maximum(ends, (jnp.asarray(probe.length) > HORIZON).astype(jnp.float32))
+        worth = probe.constant + probe.per_observation * state.sign + probe.per_action * state.sign * action[0]
+        state = ProbeState(state.sign, state.time + 1)
+        return state, Timestep(self.observe(state), pays * worth, ends)
+
+
+PROBE_PPO = PPO(
+    episodes=32,
+    hidden=(32,),
+    discount=0.5,
+    trace_decay=0.9,
+    epochs=4,
+    minibatches=4,
+    learning_rate=1e-2,
+    entropy=0.0,
+)
+
+
+def probe_state(seed):
+    """The state that training on any probe begins in."""
+    return init_state(seed, ProbeEnv(CONSTANT), PROBE_PPO, Extrinsic())
+
+
+def probe_iteration(probe, state):
+    """One iteration of PPO on a probe, not compiled."""
+    return iteration(ProbeEnv(probe), PROBE_PPO, Extrinsic(), PROBE_PPO.episodes)(state)
+
+
+@cache
+def compiled_probe_iteration():
+    """The same, compiled once for all probes and tests."""
+    return jax.jit(probe_iteration)
+
+
+@final
+@dataclass(frozen=True)
+class CountingEnv(JaxEnv):
+    """Observation: a number drawn at the reset, and the steps since then. Ends after ``short`` steps where that number
+    is positive, after ``long`` elsewhere; an end after the horizon never comes.
+    """
+
+    horizon: int
+    short: int
+    long: int
+
+    @property
+    def spec(self):
+        return EnvSpec(obs_shape=(2,), action_dim=1, horizon=self.horizon)
+
+    def reset(self, key):
+        return jnp.stack([jax.random.uniform(key, minval=-1.0), 0.0])
+
+    def reset_for_evaluation(self, key):
+        del key
+        return jnp.zeros(2)
+
+    def observe(self, state):
+        return state
+
+    def step(self, state, action, key):
+        del action, key
+        state = state + jnp.array([0.0, 1.0])
+        length = jnp.where(state[0] > 0, self.short, self.long)
+        return state, Timestep(state, state[1], (state[1] >= length).astype(jnp.float32))
+
+
+@final
+@dataclass(frozen=True)
+class Actor(Backbone[Any, Any]):
+    """Learns nothing; its action is the number of steps it has carried since ``start``, a hundredth each."""
+
+    def features(self, env_spec):
+        return Spec(env_spec.obs_shape, env_spec.action_dim)
+
+    def init(self, key, env_spec, objective):
+        return jnp.zeros(())
+
+    def start(self, rows):
+        return jnp.zeros((rows, 1))
+
+    def act(self, agent, carry, obs, skill, key, explore):
+        return carry / 100, carry + 1
+
+    def learn(self, agent, objective, objective_state, batch, key):
+        return agent, objective_state, {}
+
+    def adapt(self, agent, key):
+        return agent
