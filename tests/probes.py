@@ -18,6 +18,8 @@ from skillscape.training.fused import init_state, iteration
 from skillscape.types import EnvSpec, Spec
 
 HORIZON = 4
+QUICK_COMPILATION = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Programs of tests run for milliseconds, so the time is better spent elsewhere than on optimising them."""
 
 
 class Probe(NamedTuple):
@@ -98,7 +100,7 @@ def probe_iteration(probe, state):
 @cache
 def compiled_probe_iteration():
     """The same, compiled once for all probes and tests."""
-    return jax.jit(probe_iteration)
+    return jax.jit(probe_iteration, compiler_options=QUICK_COMPILATION)
 
 
 @final

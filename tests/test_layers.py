@@ -35,8 +35,8 @@ ROWS = (
 )
 # A leaf beside the others: drawing must not cost a start of JAX.
 PLOTS_MAY_IMPORT = ("errors", "envs.layouts", "evaluation.summary", "plots")
-# `import skillscape` offers the interface, loaded on first use.
-PACKAGE_MAY_IMPORT = ("errors", "api", "training.runs")
+# `import skillscape` offers the interface, loaded on first use, and makes the environments known to Gymnasium.
+PACKAGE_MAY_IMPORT = ("errors", "api", "envs.gym", "training.runs")
 # Gymnasium asks its environments to call super().reset(seed=seed).
 SUPER_IN = ("envs/gym.py",)
 

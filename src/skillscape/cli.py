@@ -26,6 +26,7 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
   evaluate RUN        coverage, reach, separation      skillscape evaluate runs/sd3 --json
   plot RUN            trajectories and density maps    skillscape plot runs/sd3
+  reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
 """
@@ -81,6 +82,26 @@ class PlotOptions:
     """Folder for the pictures; RUN/plots if not given."""
 
 
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Train, measure and draw a whole figure of the paper. Stopped, it goes on where it was."""
+
+    seeds: int = 10
+    """Seeds per row."""
+    steps: int | None = None
+    """Environment steps per run; the preset's if not given."""
+    preset: str = "default"
+    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
+    methods: tuple[str, ...] = ("sd3", "diayn", "dads", "cic")
+    """Methods to compare, where the experiment compares methods."""
+    entropy: float | None = None
+    """PPO's entropy weight for every method; the preset's if not given."""
+    out: Path = Path("results")
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     from skillscape.training.loop import Interrupted
@@ -110,6 +131,7 @@ def _dispatch(arguments: list[str]) -> None:
         "pretrain": _pretrain,
         "evaluate": _evaluate,
         "plot": _plot,
+        "reproduce": _reproduce,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
@@ -241,6 +263,36 @@ def _plot(arguments: list[str]) -> None:
         print(path)
 
 
+def _reproduce(arguments: list[str]) -> None:
+    from skillscape.experiments.comparison import compare, table, write
+    from skillscape.experiments.mazes import EXPERIMENTS, Request, plan
+    from skillscape.presets import choose
+
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
+        _table([(name, _first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()])
+        print("\n`skillscape reproduce NAME --help` lists every option.")
+        if not arguments:
+            raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
+        return
+    name, *rest = arguments
+    choose("experiment", name, EXPERIMENTS, "skillscape reproduce --help")
+    options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
+    command = " ".join(["skillscape", "reproduce", *arguments])
+    request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
+    for comparison in plan(name, request):
+        display = Display(options.runs / comparison.name, comparison.seeds)
+        try:
+            results = compare(comparison, options.runs / comparison.name, display.show, display.begin)
+            written = write(comparison, results, options.out / comparison.name)
+        except OSError as error:
+            raise UserError(f"Cannot write to {options.out}: {error.strerror}; choose another --out.") from error
+        display.finish(f"{comparison.name} is complete")
+        print(table(comparison, results))
+        for path in written:
+            print(path)
+
+
 class Display:
     """Progress: one line that rewrites itself on a terminal, a plain line at every evaluation elsewhere."""
 
@@ -252,6 +304,12 @@ class Display:
         self._began = time.perf_counter()
         self._done: set[int] = set()
         print(f"training in {out}; compiling first, which takes a few seconds", file=sys.stderr)
+
+    def begin(self, label: str) -> None:
+        """Say which row of an experiment comes next."""
+        with self._lock:
+            self._done = set()
+        print(f"{chr(10) if self._terminal else ''}{label}", file=sys.stderr)
 
     def show(self, run: Any, step: int, pace: str, metrics: Mapping[str, float]) -> None:  # noqa: ANN401
         """Tell about one iteration of one seed."""

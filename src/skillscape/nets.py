@@ -94,7 +94,7 @@ class ConditionalMLP(Conditional):
 
 
 class SoftModular(Conditional):
-    """L layers of m modules; a routing network on (input ⊙ skill) mixes the modules between layers (SD3 Eq. 3).
+    """L layers of m modules; a routing network on (input ⊙ skill) mixes the modules between layers (SD3 Eq. 4).
 
     With u = f₁(x) and the skill embedding v, the routing logits are p¹ = W⁰ ReLU(u ⊙ v) and
     pˡ⁺¹ = Wˡ ReLU(g(p̂ˡ) ⊙ (u ⊙ v)), where p̂ is p after a softmax over the *sending* modules (its rows sum to one).

@@ -17,16 +17,15 @@ class Moments(NamedTuple):
     @staticmethod
     def create(shape: tuple[int, ...] = ()) -> "Moments":
         """Mean 0, variance 1, next to no weight."""
-        return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.asarray(1e-4))
+        return Moments(jnp.zeros(shape), jnp.ones(shape), jnp.asarray(1e-4, jnp.float32))
 
     def include(self, values: Float[Array, "rows ..."]) -> "Moments":
-        """Fold in n rows (Chan et al.'s parallel update, unbiased batch variance)."""
+        """Fold in n rows (Chan et al.'s parallel update, unbiased batch variance; one row has none)."""
         size = jnp.asarray(values.shape[0], jnp.float32)
         delta = jnp.mean(values, axis=0) - self.mean
         total = self.count + size
-        spread = (
-            self.variance * self.count + jnp.var(values, axis=0, ddof=1) * size + delta**2 * self.count * size / total
-        )
+        variance = jnp.var(values, axis=0, ddof=min(1, values.shape[0] - 1))
+        spread = self.variance * self.count + variance * size + delta**2 * self.count * size / total
         return Moments(self.mean + delta * size / total, spread / total, total)
 
     def normalise(self, values: Float[Array, "*n d"], clip: float = 5.0) -> Float[Array, "*n d"]:
@@ -37,7 +36,7 @@ class Moments(NamedTuple):
 
 
 def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """√x with gradient 0 at x = 0, where the true one is infinite: the distance of a point to itself is differentiable."""
+    """√x with gradient 0 at x = 0, where the true one is infinite: a point has a gradient to itself."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
@@ -55,11 +54,14 @@ def nearest_distances(
     chunk = min(chunk, rows)
     padding = -rows % chunk
     padded = jnp.pad(queries, ((0, padding), (0, 0))).reshape(-1, chunk, queries.shape[1])
+    middle = jnp.mean(references, axis=0, keepdims=True)
+    centred = references - middle
 
     def one_chunk(block: Float[Array, "c d"]) -> Float[Array, "c k"]:
-        # Which references are near is decided by the expanded square (one matmul); the distances are then computed
-        # by subtraction, since the expansion loses all digits for near points.
-        squares = jnp.sum(references**2, axis=1)[None, :] - 2 * block @ references.T
+        # Which references are near is decided by the expanded square (one matmul), around their mean so that an offset
+        # that all share costs no digits; the distances are then computed again by subtraction, since the expansion
+        # loses all digits for near points.
+        squares = jnp.sum(centred**2, axis=1)[None, :] - 2 * (block - middle) @ centred.T
         _, index = jax.lax.top_k(-jax.lax.stop_gradient(squares), neighbours)
         return safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
 

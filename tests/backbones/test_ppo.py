@@ -12,6 +12,7 @@ from probes import (
     ENDLESS,
     OBSERVATION,
     PROBE_PPO,
+    QUICK_COMPILATION,
     TWO_STEPS,
     compiled_probe_iteration,
     probe_state,
@@ -41,6 +42,9 @@ def random_steps(seed, steps=12, episodes=6):
     return reward, (0.9 * (1 - terminated)).astype(np.float32), last, value, next_value
 
 
+compiled_advantages = jax.jit(advantages, static_argnums=5)
+
+
 def plain_advantages(reward, discount, last, value, next_value, trace_decay):
     """The definition: the sum of discounted errors up to the end of the episode."""
     steps, episodes = reward.shape
@@ -60,23 +64,23 @@ def plain_advantages(reward, discount, last, value, next_value, trace_decay):
 @pytest.mark.parametrize("seed", range(3))
 def test_advantages_are_the_sums_of_their_definition(seed):
     steps = random_steps(seed)
-    np.testing.assert_allclose(advantages(*steps, 0.8), plain_advantages(*steps, 0.8), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(compiled_advantages(*steps, 0.8), plain_advantages(*steps, 0.8), rtol=1e-4, atol=1e-5)
 
 
 def test_nothing_after_an_episode_end_changes_an_advantage_before_it():
     reward, discount, last, value, next_value = random_steps(3)
     last[6] = 1
-    before = advantages(reward, discount, last, value, next_value, 0.8)[:7]
+    before = compiled_advantages(reward, discount, last, value, next_value, 0.8)[:7]
     reward[7:] += 100
     value[7:] -= 100
     next_value[7:] += 100
-    np.testing.assert_array_equal(advantages(reward, discount, last, value, next_value, 0.8)[:7], before)
+    np.testing.assert_array_equal(compiled_advantages(reward, discount, last, value, next_value, 0.8)[:7], before)
 
 
 @pytest.mark.parametrize(("discount", "expected"), [(0.0, 1.0 - 5.0), (0.9, 1.0 + 0.9 * 7.0 - 5.0)])
 def test_only_a_cut_episode_bootstraps_from_its_last_state(discount, expected):
     one = np.ones((1, 1), np.float32)
-    found = advantages(one, np.float32(discount) * one, one, 5 * one, 7 * one, 0.8)
+    found = compiled_advantages(one, np.float32(discount) * one, one, 5 * one, 7 * one, 0.8)
     assert found[0, 0] == pytest.approx(expected, rel=1e-6)
 
 
@@ -137,9 +141,8 @@ def test_the_surrogate_of_an_unchanged_policy_is_its_mean_advantage(skilled_agen
     loss, metrics = loss_of(skilled_agent, log_prob_shift=0.0)
     assert metrics["policy_loss"] == pytest.approx(-2.0, rel=1e-5)
     assert metrics["clipped"] == 0
-    assert loss == pytest.approx(
-        metrics["policy_loss"] + metrics["value_loss"] - SMALL.entropy * metrics["entropy"], rel=1e-5
-    )
+    parts = metrics["policy_loss"] + metrics["value_loss"] - SMALL.entropy * metrics["entropy"]
+    assert loss == pytest.approx(float(parts), rel=1e-5)
 
 
 @pytest.mark.parametrize(("shift", "expected"), [(1.0, -2.0 * (1 + SMALL.clip)), (-1.0, -2.0 * np.exp(-1))])
@@ -207,7 +210,7 @@ def test_normalised_inputs_are_standardised_by_the_running_moments(act, skilled_
     normalising = replace(SMALL, normalise_inputs=True)
     far = OBS * np.float32([2, 3]) + np.float32([100, -50])
     agent = skilled_agent._replace(moments=moments)
-    found, _ = normalising.act(agent, (), far, SKILL, jax.random.key(0), False)
+    found, _ = normalising.act(agent, (), jnp.asarray(far), jnp.asarray(SKILL), jax.random.key(0), False)
     np.testing.assert_allclose(found, act(skilled_agent, (), OBS, SKILL, jax.random.key(0), False), atol=1e-4)
 
 
@@ -228,15 +231,15 @@ def rollout(skills, steps=3, episodes=4):
 
 
 def kinds(tree):
-    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), jax.eval_shape(lambda: tree))
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), tree)
 
 
 @pytest.mark.parametrize("objective", [Extrinsic(), SKILLED, DIAYN(number_of_skills=4, hidden=(8,))])
 @pytest.mark.parametrize("normalise_inputs", [False, True])
 def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
     backbone = replace(SMALL, normalise_inputs=normalise_inputs)
-    agent = backbone.init(jax.random.key(0), SPEC, objective)
-    state = objective.init(jax.random.key(1), backbone.features(SPEC))
+    agent = jax.eval_shape(lambda: backbone.init(jax.random.key(0), SPEC, objective))
+    state = jax.eval_shape(lambda: objective.init(jax.random.key(1), backbone.features(SPEC)))
     learned, learned_state, metrics = jax.eval_shape(
         lambda *arguments: backbone.learn(arguments[0], objective, *arguments[1:]),
         agent,
@@ -244,13 +247,8 @@ def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
         rollout(objective.skills.width),
         jax.random.key(2),
     )
-    before, after = kinds((agent, state)), kinds_of_shapes((learned, learned_state))
-    assert before == after
+    assert kinds((learned, learned_state)) == kinds((agent, state))
     assert all(value.shape == () for value in metrics.values())
-
-
-def kinds_of_shapes(tree):
-    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), tree)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +258,10 @@ def learned():
     agent = backbone.init(jax.random.key(0), SPEC, Extrinsic())
     generator = np.random.default_rng(0)
     batch = rollout(0)._replace(obs=jnp.asarray(generator.normal(3, 2, (3, 4, 2)), jnp.float32))
-    learn = jax.jit(lambda agent, batch, key: backbone.learn(agent, Extrinsic(), None, batch, key))
+    learn = jax.jit(
+        lambda agent, batch, key: backbone.learn(agent, Extrinsic(), None, batch, key),
+        compiler_options=QUICK_COMPILATION,
+    )
     return agent, learn(agent, batch, jax.random.key(1))[0], batch
 
 

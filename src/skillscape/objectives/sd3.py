@@ -1,7 +1,7 @@
 """SD3: Unsupervised Skill Discovery through Skill Regions Differentiation.
 
 Skills are pushed to regions that other skills do not visit (density deviation, Eqs. 1 and 7), each density being the
-evidence lower bound of one conditional VAE (Eq. 2) with soft modules (Eq. 3), and are drawn to what is new *for them*
+evidence lower bound of one conditional VAE (Eq. 3) with soft modules (Eq. 4), and are drawn to what is new *for them*
 by the VAE's own KL term (Eq. 6).
 """
 
@@ -52,7 +52,7 @@ class Evidence(NamedTuple):
 
     @property
     def bound(self) -> Float[Array, "*n"]:
-        """ELBO, Eq. 2."""
+        """ELBO, Eq. 3."""
         return self.log_likelihood - self.divergence
 
 
@@ -69,6 +69,8 @@ class SD3State(NamedTuple):
 
     model: Learner[ConditionalVAE]
     history: History
+    scored: Int[Array, ""]
+    """States scored so far: the clock of the bonus."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -98,6 +100,10 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
+    early_bonus: float = 1.0
+    """How many times α the bonus weighs at the start; it falls linearly to one."""
+    early_states: int = 0
+    """Over how many scored states it falls."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = None
@@ -156,7 +162,7 @@ class SD3(Objective[SD3State]):
         history = History(
             jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
         )
-        return SD3State(learner(self._transform, model), history)
+        return SD3State(learner(self._transform, model), history, jnp.asarray(0, jnp.int32))
 
     def _log_likelihood(
         self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -209,7 +215,7 @@ class SD3(Objective[SD3State]):
         return jnp.where(is_old, history.obs[index], obs), jnp.where(is_old, history.skill[index], skill)
 
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
-        """``fitting_steps`` gradient steps on the negative ELBO (Eq. 2) of the states under their own skill."""
+        """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
 
         def step(model: Learner[ConditionalVAE], key: RandomKey) -> tuple[Learner[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
@@ -230,7 +236,7 @@ class SD3(Objective[SD3State]):
             return descend(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
+        return SD3State(model, state.history, state.scored), jax.tree.map(lambda values: values[-1], metrics)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
@@ -242,14 +248,21 @@ class SD3(Objective[SD3State]):
         own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
         bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        reward = self.reward_scale * (floored + self.exploration_ratio * bonus)
+        weight = self.exploration_ratio * self._earliness(state.scored)
+        reward = self.reward_scale * (floored + weight * bonus)
         metrics = {
             "deviation": jnp.mean(deviation),
             "deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
             "bonus_deviation": jnp.std(bonus),
         }
-        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
+        scored = state.scored + batch.reward.shape[0]
+        return SD3State(state.model, self._remember(state.history, batch), scored), reward, metrics
+
+    def _earliness(self, scored: Int[Array, ""]) -> Float[Array, ""]:
+        """The factor on α: ``early_bonus`` at first, one once ``early_states`` states have been scored."""
+        left = jnp.maximum(1 - scored.astype(jnp.float32) / max(self.early_states, 1), 0.0)
+        return 1 + (self.early_bonus - 1) * left
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Push the batch in front of the history; the oldest rows fall off."""

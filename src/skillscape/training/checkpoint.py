@@ -33,16 +33,20 @@ def save_tree(folder: Path, tree: PyTree, *, without: str | None = None) -> None
     content = serialise_arrays(arrays)
     description = {"format": FORMAT, "sha256": hashlib.sha256(content).hexdigest(), "arrays": len(arrays)}
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    replaced = temporary.with_suffix(".replaced")
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         _write(temporary / "arrays.safetensors", content)
         _write(temporary / "arrays.json", json.dumps(description, indent=1).encode())
         if folder.exists():
-            shutil.rmtree(folder)
+            folder.rename(replaced)
         temporary.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if replaced.exists():
+            replaced.rename(folder)
         raise UserError(f"Could not write {folder}: {error.strerror}; earlier checkpoints are untouched.") from error
 
 
@@ -94,8 +98,9 @@ def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
 
 
 def keep_newest(folder: Path, number: int) -> None:
-    """Delete all but the newest ``number`` checkpoints."""
-    for _, path in checkpoints(folder)[:-number]:
+    """Delete all but the newest ``number`` checkpoints, and what a write that was killed left behind."""
+    unfinished = [path for ending in ("partial", "replaced") for path in folder.glob(f".*.{ending}")]
+    for path in [*unfinished, *(path for _, path in checkpoints(folder)[:-number])]:
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -48,10 +48,9 @@ def collect(
         state, skill, memory = carry
         time, key = at
         act_key, step_key, reset_key, skill_key = jax.random.split(key, 4)
-        fresh_skill = objective.skills.sample(skill_key, episodes)
         if objective.resample_every is not None:
             due = (time > 0) & (time % objective.resample_every == 0)
-            skill = jnp.where(due, fresh_skill, skill)
+            skill = jnp.where(due, objective.skills.sample(skill_key, episodes), skill)
         obs = jax.vmap(env.observe)(state)
         action, memory = backbone.act(agent, memory, obs, skill, act_key, True)
         state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, episodes))
@@ -65,7 +64,8 @@ def collect(
             last=jnp.maximum(timestep.terminated, jnp.full((episodes,), time == horizon - 1, jnp.float32)),
         )
         ended = timestep.terminated > 0
-        fresh = (jax.vmap(env.reset)(jax.random.split(reset_key, episodes)), fresh_skill, backbone.start(episodes))
+        first_skill = objective.skills.sample(jax.random.fold_in(skill_key, 1), episodes)
+        fresh = (jax.vmap(env.reset)(jax.random.split(reset_key, episodes)), first_skill, backbone.start(episodes))
         return jax.tree.map(lambda new, old: _where(ended, new, old), fresh, (state, skill, memory)), row
 
     times = jnp.arange(horizon)

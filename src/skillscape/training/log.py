@@ -24,7 +24,12 @@ class MetricsLog:
         self._columns: list[str] = []
         self._keep_until(resume_at)
         self._file = self._path.open("a", newline="")
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resume_at + 1 if resume_at else None)
+        # Files are named by the second, so two logs opened together would write over each other without a suffix.
+        self._board = SummaryWriter(
+            str(folder / "tensorboard"),
+            purge_step=resume_at + 1 if resume_at else None,
+            filename_suffix=f".{name}",
+        )
 
     def _keep_until(self, step: int) -> None:
         if not self._path.exists():

@@ -94,15 +94,15 @@ class Pretraining:
             raise UserError(f"config.json names the method {name!r}, which this version of skillscape does not have.")
         if backbone.pop("name") != "ppo":
             raise UserError("config.json names a backbone that this version of skillscape does not have.")
+        numbers = {field: values[field] for field in ("steps", "seed", "evaluate_every", "rollouts_per_skill")}
+        if not isinstance(values["env"], str) or not all(_fits(number, int) for number in numbers.values()):
+            raise UserError("config.json is damaged: env, steps, seed or another number is of the wrong type.")
         return Pretraining(
             env=values["env"],
             layout=Layout.from_json(values["layout"]),
             objective=from_fields(registry()[name], objective),
             backbone=from_fields(PPO, backbone),
-            steps=values["steps"],
-            seed=values["seed"],
-            evaluate_every=values["evaluate_every"],
-            rollouts_per_skill=values["rollouts_per_skill"],
+            **numbers,
         )
 
 
@@ -173,11 +173,13 @@ class Run:
                 raise UserError(
                     f"{folder} is not a run of skillscape, so --force will not replace it; choose another --out."
                 )
-            shutil.rmtree(folder)
+            with _locked(folder):
+                shutil.rmtree(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "versions.json").write_text(json.dumps(versions(), indent=1) + "\n")
-            (folder / "config.json").write_text(json.dumps(config.to_json(), indent=1) + "\n")
+            # First and at once: a folder without a whole config.json could be neither resumed nor replaced.
+            write_json(folder / "config.json", config.to_json())
+            write_json(folder / "versions.json", versions())
         except OSError as error:
             raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
         return Run(folder)
@@ -235,25 +237,39 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes off this run."""
-        with (self.folder / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UserError(
-                    f"{self.folder} is being trained by another process; wait for it or choose another --out."
-                ) from error
+        with _locked(self.folder):
             yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"{folder} is being trained by another process; wait for it or choose another --out."
+            ) from error
+        yield
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write a file that is whole or not there, whatever happens to the process."""
+    temporary = path.with_name(f"{path.name}.partial")
+    temporary.write_text(json.dumps(values, indent=1) + "\n")
+    temporary.replace(path)
 
 
 def open_runs(folder: Path) -> list[Run]:
     """The run in a folder, or the runs of its seeds in order."""
     if (folder / "config.json").exists():
         return [Run(folder)]
-    seeds = sorted(folder.glob("seed_*/config.json"), key=lambda path: int(path.parent.name.removeprefix("seed_")))
+    found = {path.parent.name.removeprefix("seed_"): path.parent for path in folder.glob("seed_*/config.json")}
+    seeds = sorted((int(number), path) for number, path in found.items() if number.isdigit())
     if not seeds:
         reason = "holds no run" if folder.is_dir() else "does not exist"
         raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
-    return [Run(path.parent) for path in seeds]
+    return [Run(path) for _, path in seeds]
 
 
 def versions() -> dict[str, str]:
@@ -281,5 +297,5 @@ def _read_config(folder: Path) -> Pretraining:
         return Pretraining.from_json(values)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder}/config.json is damaged; restore it or train again with --force.") from error

@@ -1,0 +1,164 @@
+"""A comparison in a maze: several settings, the same seeds and budget, one table, one picture, the raw numbers."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skillscape.api import pretrain, rollouts
+from skillscape.backbones.ppo import PPO
+from skillscape.envs.layouts import load_layout
+from skillscape.evaluation.mazes import MazeMeasures, measure
+from skillscape.evaluation.summary import Summary, summarise
+from skillscape.experiments.pictures import caption
+from skillscape.objectives.base import Objective
+from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figure
+from skillscape.training.log import read_metrics
+from skillscape.training.loop import OnProgress
+from skillscape.training.runs import Run, versions
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One row of the table and one panel of the picture."""
+
+    label: str
+    folder: str
+    method: str
+    objective: Objective[Any]
+    backbone: PPO
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, where, and for how long."""
+
+    name: str
+    env: str
+    arms: tuple[Arm, ...]
+    steps: int
+    seeds: int
+    preset: str
+    command: str
+    """The command line that makes these results, kept with them."""
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What one arm's seeds measured, and the episodes of the seed that is drawn."""
+
+    arm: Arm
+    summaries: Mapping[str, Summary]
+    shown_seed: int
+    positions: np.ndarray
+    measures: MazeMeasures
+    curves: Mapping[str, Curve]
+
+
+def compare(
+    comparison: Comparison, runs_folder: Path, on_progress: OnProgress, on_arm: Callable[[str], None]
+) -> list[ArmResult]:
+    """Train what is not trained yet and measure every arm. Interrupted, it goes on where it stopped."""
+    results = []
+    for arm in comparison.arms:
+        on_arm(arm.label)
+        runs = pretrain(
+            arm.method,
+            comparison.env,
+            out=runs_folder / arm.folder,
+            preset=comparison.preset,
+            steps=comparison.steps,
+            seeds=comparison.seeds,
+            objective=arm.objective,
+            backbone=arm.backbone,
+            resume=True,
+            on_progress=on_progress,
+        )
+        results.append(_measured(arm, runs))
+    return results
+
+
+def _measured(arm: Arm, runs: Sequence[Run]) -> ArmResult:
+    positions = [rollouts(run) for run in runs]
+    measures = [measure(one, run.config.layout) for one, run in zip(positions, runs, strict=True)]
+    summaries = {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
+    # The seed drawn is the one in the middle, not the prettiest.
+    separation = np.array([one.distinguishability for one in measures])
+    shown = int(np.argsort(separation)[(len(runs) - 1) // 2])
+    logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
+    steps = np.array(logs[0]["step"], int)
+    curves = {name: (steps, np.array([log[name] for log in logs])) for name in MazeMeasures._fields}
+    return ArmResult(arm, summaries, runs[shown].config.seed, positions[shown], measures[shown], curves)
+
+
+def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) -> list[Path]:
+    """The raw per-seed numbers, the table, the picture and the learning curves."""
+    folder.mkdir(parents=True, exist_ok=True)
+    layout = load_layout(comparison.env.removeprefix("maze/"))
+    raw = {
+        "experiment": comparison.name,
+        "command": comparison.command,
+        "env": comparison.env,
+        "steps": comparison.steps,
+        "seeds": comparison.seeds,
+        "versions": versions(),
+        "arms": [
+            {
+                "label": result.arm.label,
+                "method": result.arm.method,
+                "objective": _plain(result.arm.objective),
+                "backbone": _plain(result.arm.backbone),
+                "measures": {name: summary.to_json() for name, summary in result.summaries.items()},
+                "curves": {
+                    name: {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
+                    for name, (steps, values) in result.curves.items()
+                },
+            }
+            for result in results
+        ],
+    }
+    (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
+    (folder / "table.md").write_text(table(comparison, results))
+    panels = [
+        Panel(result.arm.label, result.positions, caption(result.measures) + f" · seed {result.shown_seed}")
+        for result in results
+    ]
+    trajectory_figure(panels, layout, folder / "trajectories.png")
+    curves = {
+        name: {result.arm.label: result.curves[name] for result in results}
+        for name in ("coverage", "reach", "distinguishability")
+    }
+    note = f"{comparison.env}, {comparison.steps:,} steps, {comparison.seeds} seeds, mean and 95 % interval"
+    curves_figure(curves, folder / "curves.png", note)
+    return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
+
+
+def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
+    """A Markdown table: mean and 95 % bootstrap interval over the seeds."""
+    heads = {
+        "reach": "reach",
+        "coverage": "coverage",
+        "distinguishability": "I(S;Z), nats",
+        "skill_accuracy": "accuracy",
+    }
+    lines = [
+        f"{comparison.env}, {comparison.steps:,} steps, {comparison.seeds} seeds: mean [95 % bootstrap interval]",
+        "",
+        "| | " + " | ".join(heads.values()) + " |",
+        "|---" * (len(heads) + 1) + "|",
+    ]
+    for result in results:
+        cells = []
+        for name in heads:
+            summary = result.summaries[name]
+            low, high = summary.interval
+            cells.append(f"{summary.mean:.2f} [{low:.2f}, {high:.2f}]")
+        lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(part: Any) -> dict[str, Any]:  # noqa: ANN401  any dataclass
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(part).items()}

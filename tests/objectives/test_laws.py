@@ -1,0 +1,308 @@
+"""What holds for every objective, tested for each file in the folder the moment it exists."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import pkgutil
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import skillscape.objectives
+from skillscape.errors import UserError
+from skillscape.objectives import registry
+from skillscape.objectives.base import Objective
+from skillscape.types import Experience, Spec
+
+ROWS, STATE_DIM, ACTION_DIM = 12, 2, 2
+SPEC = Spec((STATE_DIM,), ACTION_DIM)
+# Sizes that compile fast; an objective takes those of them it has.
+SMALL = {
+    "number_of_skills": 3,
+    "hidden": (8, 8),
+    "feature_dim": 4,
+    "neighbours": 3,
+    "width": 8,
+    "layers": 2,
+    "modules": 2,
+    "module_width": 4,
+    "latent_dim": 2,
+    "fitting_steps": 1,
+    "history": 20,
+}
+
+
+def small(method):
+    taken = {field.name for field in dataclasses.fields(method)} & SMALL.keys()
+    return method(**{name: SMALL[name] for name in taken})
+
+
+FILES = [info.name for info in pkgutil.iter_modules(skillscape.objectives.__path__) if info.name != "base"]
+OBJECTIVES = [*map(small, registry().values()), registry()["extrinsic"](number_of_skills=0)]
+EVERY_OBJECTIVE = pytest.mark.parametrize(
+    "objective", OBJECTIVES, ids=lambda objective: f"{objective.name}-{objective.skills.width}"
+)
+
+
+def random_batch(objective, seed=0, scale=1.0):
+    keys = jax.random.split(jax.random.key(seed), 5)
+    return Experience(
+        obs=scale * jax.random.normal(keys[0], (ROWS, STATE_DIM)),
+        action=jax.random.uniform(keys[1], (ROWS, ACTION_DIM), minval=-1, maxval=1),
+        next_obs=scale * jax.random.normal(keys[2], (ROWS, STATE_DIM)),
+        skill=objective.skills.sample(keys[3], ROWS),
+        reward=jax.random.normal(keys[4], (ROWS,)),
+    )
+
+
+def constant_batch(objective, value):
+    states = jnp.full((ROWS, STATE_DIM), value)
+    return random_batch(objective)._replace(obs=states, next_obs=states)
+
+
+BATCHES = {
+    "random": random_batch,
+    "identical": lambda objective: constant_batch(objective, 0.3),
+    "zero": lambda objective: constant_batch(objective, 0.0),
+    "far": lambda objective: random_batch(objective, scale=1e3),
+    "far and identical": lambda objective: constant_batch(objective, -1e3),
+}
+
+
+@cache
+def starts(objective):
+    """Four starts side by side, from the keys 0, 1, 2 and 0 again."""
+    keys = jnp.stack([jax.random.key(seed) for seed in (0, 1, 2, 0)])
+    return jax.jit(jax.vmap(lambda key: objective.init(key, SPEC)))(keys)
+
+
+def start(objective, index=0):
+    return jax.tree.map(lambda leaf: leaf[index], starts(objective))
+
+
+@cache
+def updating(objective):
+    return jax.jit(objective.update)
+
+
+@cache
+def rewarding(objective):
+    return jax.jit(objective.reward)
+
+
+@cache
+def differentiated(objective):
+    def total(states, state, batch):
+        return jnp.sum(objective.reward(state, batch._replace(obs=states[0], next_obs=states[1]), jax.random.key(0))[1])
+
+    return jax.jit(jax.grad(total))
+
+
+def kinds(tree):
+    """The structure of a tree, and shape, dtype and weakness of every leaf: all that a scan compares."""
+    avals = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), tree)
+    return jax.tree.structure(tree), jax.tree.leaves(avals, is_leaf=lambda node: isinstance(node, tuple))
+
+
+def assert_same(actual, expected, tolerance=0.0):
+    actual_leaves, actual_structure = jax.tree.flatten(actual)
+    expected_leaves, expected_structure = jax.tree.flatten(expected)
+    assert actual_structure == expected_structure
+    for one, other in zip(actual_leaves, expected_leaves, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def copied(tree):
+    return jax.tree.map(np.array, tree)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_one_class_per_file_with_the_name_of_the_file(file):
+    module = importlib.import_module(f"skillscape.objectives.{file}")
+    (only,) = (
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Objective) and value.__module__ == module.__name__
+    )
+    assert only.name == file
+    assert registry()[file] is only
+
+
+def test_the_registry_holds_the_folder_and_nothing_else():
+    assert sorted(registry()) == sorted(FILES)
+    assert "sd3" in FILES
+
+
+@EVERY_OBJECTIVE
+def test_objectives_are_frozen_values(objective):
+    assert dataclasses.replace(objective) == objective
+    assert hash(dataclasses.replace(objective)) == hash(objective)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        objective.number_of_skills = 5
+
+
+@pytest.mark.parametrize("method", registry().values(), ids=registry())
+def test_settings_survive_json(method):
+    fields = dataclasses.asdict(method())
+    read = json.loads(json.dumps(fields, allow_nan=False))
+    again = {name: tuple(value) if isinstance(value, list) else value for name, value in read.items()}
+    assert method(**again) == method()
+
+
+@EVERY_OBJECTIVE
+def test_what_backbones_read_is_legal(objective):
+    assert objective.resample_every is None or objective.resample_every > 0
+    assert isinstance(objective.updates_per_step, int)
+    assert objective.updates_per_step >= 1
+    assert objective.critic_head in ("scalar", "skill")
+
+
+@EVERY_OBJECTIVE
+def test_the_start_depends_on_its_key_alone(objective):
+    first, other, _, again = (jax.tree.leaves(start(objective, index)) for index in range(4))
+    assert_same(first, again)
+    assert not first or any(np.any(np.asarray(a) != np.asarray(b)) for a, b in zip(first, other, strict=True))
+
+
+@EVERY_OBJECTIVE
+@pytest.mark.parametrize("function", ["update", "reward"])
+def test_functions_are_pure(objective, function):
+    arguments = (start(objective), random_batch(objective))
+    before = copied(arguments)
+    # Traced anew each time: whatever it drew or remembered outside its arguments would show.
+    first, second = (jax.jit(getattr(objective, function))(*arguments, jax.random.key(0)) for _ in range(2))
+    assert_same(first, second)
+    assert_same(arguments, before)
+
+
+@EVERY_OBJECTIVE
+def test_state_keeps_its_kind(objective):
+    state, batch = start(objective), random_batch(objective)
+    updated, metrics = updating(objective)(state, batch, jax.random.key(0))
+    rewarded, _, more_metrics = rewarding(objective)(updated, batch, jax.random.key(1))
+    assert kinds(updated) == kinds(state)
+    assert kinds(rewarded) == kinds(state)
+    assert all(value.shape == () and value.dtype == jnp.float32 for value in (metrics | more_metrics).values())
+
+
+@EVERY_OBJECTIVE
+@pytest.mark.parametrize("kind", BATCHES)
+def test_reward_is_a_finite_number_per_row(objective, kind):
+    _, reward, metrics = rewarding(objective)(start(objective), BATCHES[kind](objective), jax.random.key(0))
+    assert reward.shape == (ROWS,)
+    assert reward.dtype == jnp.float32
+    assert jnp.isfinite(reward).all()
+    assert all(jnp.isfinite(value) for value in metrics.values())
+
+
+@EVERY_OBJECTIVE
+def test_the_reward_of_one_row_is_finite(objective):
+    one = jax.tree.map(lambda field: field[:1], random_batch(objective))
+    state, reward, _ = jax.jit(objective.reward)(start(objective), one, jax.random.key(0))
+    assert reward.shape == (1,)
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state, reward)))
+
+
+@EVERY_OBJECTIVE
+@pytest.mark.parametrize("kind", BATCHES)
+def test_the_gradient_of_the_reward_is_finite(objective, kind):
+    batch = BATCHES[kind](objective)
+    gradients = differentiated(objective)((batch.obs, batch.next_obs), start(objective), batch)
+    assert all(jnp.isfinite(gradient).all() for gradient in gradients)
+
+
+@EVERY_OBJECTIVE
+@pytest.mark.parametrize("kind", BATCHES)
+def test_an_update_leaves_the_state_finite(objective, kind):
+    state, metrics = updating(objective)(start(objective), BATCHES[kind](objective), jax.random.key(0))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state, metrics)))
+
+
+@EVERY_OBJECTIVE
+def test_rewards_need_no_promotion_of_dtypes(objective):
+    with jax.numpy_dtype_promotion("strict"):
+        jax.eval_shape(objective.reward, start(objective), random_batch(objective), jax.random.key(0))
+
+
+@EVERY_OBJECTIVE
+def test_a_scan_is_the_same_as_single_steps(objective):
+    batch, keys = random_batch(objective), jax.random.split(jax.random.key(0), 2)
+
+    def step(state, key):
+        state, metrics = objective.update(state, batch, key)
+        state, reward, _ = objective.reward(state, batch, key)
+        return state, (reward, metrics)
+
+    scanned, (rewards, _) = jax.jit(lambda state: jax.lax.scan(step, state, keys))(start(objective))
+    state = start(objective)
+    for key in keys:
+        state, _ = updating(objective)(state, batch, key)
+        state, reward, _ = rewarding(objective)(state, batch, key)
+    assert_same((scanned, rewards[-1]), (state, reward), 1e-4)
+
+
+@EVERY_OBJECTIVE
+def test_seeds_side_by_side_are_seeds_alone(objective):
+    keys = jax.random.split(jax.random.key(0), 4)
+    batches = [random_batch(objective, seed) for seed in range(4)]
+
+    def run(state, batch, key):
+        state, metrics = objective.update(state, batch, key)
+        return metrics, objective.reward(state, batch, key)
+
+    stacked = jax.tree.map(lambda *fields: jnp.stack(fields), *batches)
+    together = jax.jit(jax.vmap(run))(starts(objective), stacked, keys)
+    for index in range(4):
+        state, metrics = updating(objective)(start(objective, index), batches[index], keys[index])
+        alone = metrics, rewarding(objective)(state, batches[index], keys[index])
+        assert_same(jax.tree.map(lambda leaf, index=index: leaf[index], together), alone, 1e-4)
+
+
+@EVERY_OBJECTIVE
+def test_learning_on_a_fixed_batch_improves_its_own_loss(objective):
+    batch = random_batch(objective)
+
+    def step(state, key):
+        return objective.update(state, batch, key)
+
+    keys = jax.random.split(jax.random.key(0), 200)
+    _, metrics = jax.jit(lambda state: jax.lax.scan(step, state, keys))(start(objective))
+    if "model_loss" not in metrics:
+        assert not metrics, "an objective that learns reports its model_loss"
+        return
+    losses = metrics["model_loss"]
+    assert jnp.mean(losses[-20:]) < jnp.mean(losses[:5]) - 0.01
+
+
+@EVERY_OBJECTIVE
+def test_scores_of_skills_are_finite_or_refused(objective):
+    batch = random_batch(objective)
+    if type(objective).score_skills is Objective.score_skills:
+        with pytest.raises(UserError, match=f"{objective.name} keeps no score"):
+            objective.score_skills(start(objective), batch.next_obs)
+    else:
+        scores = jax.jit(objective.score_skills)(start(objective), batch.next_obs)
+        assert scores.shape == (ROWS, objective.skills.count)
+        assert jnp.isfinite(scores).all()
+
+
+@EVERY_OBJECTIVE
+def test_a_skill_is_inferred_or_the_request_refused(objective):
+    batch = random_batch(objective)
+    if type(objective).infer_skill is Objective.infer_skill:
+        with pytest.raises(UserError, match=f"{objective.name} cannot infer a skill"):
+            objective.infer_skill(start(objective), batch.obs, batch.reward)
+    else:
+        skill = objective.infer_skill(start(objective), batch.obs, batch.reward)
+        assert skill.shape == (objective.skills.width,)
+
+
+def test_skills_of_width_zero_pass_through():
+    extrinsic = registry()["extrinsic"](number_of_skills=0)
+    batch = random_batch(extrinsic)
+    assert batch.skill.shape == (ROWS, 0)
+    np.testing.assert_array_equal(rewarding(extrinsic)(None, batch, jax.random.key(0))[1], batch.reward)

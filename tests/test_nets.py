@@ -1,0 +1,160 @@
+"""Networks: shapes, initial ranges, and the soft modules against a loop over modules written out in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from skillscape.nets import MLP, ConditionalMLP, Linear, SoftModular, uniform
+
+WIDTH, MODULES, MODULE_WIDTH = 6, 3, 4
+X = jnp.asarray([0.3, -0.7])
+SKILL = jnp.asarray([1.0, -2.0, 0.5, 3.0, -0.1, 0.9])
+
+
+def relu(x):
+    return np.maximum(x, 0.0)
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def affine(linear, x):
+    return np.asarray(linear.weight) @ x + np.asarray(linear.bias)
+
+
+def soft_modular(layers, seed=0):
+    return SoftModular.create(jax.random.key(seed), 2, WIDTH, layers, MODULES, MODULE_WIDTH, 5)
+
+
+def test_uniform_fills_its_range():
+    draws = np.asarray(uniform(jax.random.key(0), (50, 50), 25))
+    assert np.abs(draws).max() <= 0.2
+    assert draws.min() < -0.19
+    assert draws.max() > 0.19
+
+
+def test_uniform_of_nothing_is_finite():
+    assert np.isfinite(uniform(jax.random.key(0), (3,), 0)).all()
+
+
+def test_linear_is_affine():
+    linear = Linear(jnp.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), jnp.asarray([0.1, 0.2, 0.3]))
+    np.testing.assert_allclose(linear(jnp.asarray([1.0, -1.0])), [-0.9, -0.8, -0.7], rtol=1e-6)
+
+
+def test_linear_starts_within_its_fan_in():
+    linear = Linear.create(jax.random.key(0), 16, 64)
+    assert linear.weight.shape == (64, 16)
+    assert linear.bias.shape == (64,)
+    assert max(np.abs(linear.weight).max(), np.abs(linear.bias).max()) <= 0.25
+
+
+def test_linear_weights_and_biases_are_drawn_apart():
+    linear = Linear.create(jax.random.key(0), 1, 8)
+    assert not np.any(linear.weight[:, 0] == linear.bias)
+
+
+def test_linear_without_inputs_is_its_bias():
+    linear = Linear.create(jax.random.key(0), 0, 3)
+    np.testing.assert_array_equal(linear(jnp.zeros(0)), linear.bias)
+
+
+def test_mlp_has_relu_between_layers_and_none_at_the_end():
+    mlp = MLP.create(jax.random.key(0), 2, (5, 7), 3)
+    x = np.asarray(X)
+    expected = affine(mlp.layers[2], relu(affine(mlp.layers[1], relu(affine(mlp.layers[0], x)))))
+    np.testing.assert_allclose(mlp(X), expected, rtol=1e-5, atol=1e-6)
+    assert (expected < 0).any()
+
+
+def test_mlp_without_hidden_layers_is_linear():
+    mlp = MLP.create(jax.random.key(0), 2, (), 3)
+    np.testing.assert_allclose(mlp(X), affine(mlp.layers[0], np.asarray(X)), rtol=1e-5, atol=1e-6)
+
+
+def test_mlp_layers_start_different():
+    mlp = MLP.create(jax.random.key(0), 4, (4,), 4)
+    assert not np.any(mlp.layers[0].weight == mlp.layers[1].weight)
+
+
+def test_every_leaf_is_an_array():
+    for net in (MLP.create(jax.random.key(0), 2, (3,), 1), soft_modular(2)):
+        assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(net))
+
+
+def test_conditional_mlp_adds_the_skill_before_the_first_relu():
+    net = ConditionalMLP.create(jax.random.key(0), 2, WIDTH, 2, 5)
+    hidden = relu(affine(net.first, np.asarray(X)) + np.asarray(SKILL))
+    expected = affine(net.rest.layers[1], relu(affine(net.rest.layers[0], hidden)))
+    np.testing.assert_allclose(net.conditioned(net.shared(X), SKILL), expected, rtol=1e-5, atol=1e-6)
+    assert len(net.rest.layers) == 2
+
+
+def routing_by_hand(net, embedded, skill):
+    joint = embedded * skill
+    feature, between = joint, []
+    for layer in range(len(net.weights)):
+        logits = np.asarray(net.routes[layer]) @ relu(feature) + np.asarray(net.route_biases[layer])
+        mixing = softmax(logits.reshape(MODULES, MODULES))
+        between.append(mixing)
+        feature = (np.asarray(net.gates[layer]) @ mixing.ravel() + np.asarray(net.gate_biases[layer])) * joint
+    return between, softmax(affine(net.last_route, relu(feature)))
+
+
+def output_by_hand(net, x, skill):
+    """Module by module, as the equations read."""
+    embedded = affine(net.embed, x)
+    between, joining = routing_by_hand(net, embedded, skill)
+    first = np.asarray(net.first.weight).reshape(MODULES, MODULE_WIDTH, WIDTH)
+    first_bias = np.asarray(net.first.bias).reshape(MODULES, MODULE_WIDTH)
+    sent = [relu(first[j] @ relu(embedded) + first_bias[j]) for j in range(MODULES)]
+    for layer, mixing in enumerate(between):
+        received = [sum(mixing[i, j] * sent[j] for j in range(MODULES)) for i in range(MODULES)]
+        weights, biases = np.asarray(net.weights[layer]), np.asarray(net.biases[layer])
+        sent = [relu(weights[i] @ received[i] + biases[i]) for i in range(MODULES)]
+    return affine(net.output, sum(joining[j] * sent[j] for j in range(MODULES)))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_soft_modules_follow_their_equations(layers):
+    net = soft_modular(layers)
+    expected = output_by_hand(net, np.asarray(X), np.asarray(SKILL))
+    np.testing.assert_allclose(net.conditioned(net.shared(X), SKILL), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_routings_follow_their_equations(layers):
+    net = soft_modular(layers)
+    between, joining = net.routing(net.shared(X)[0], SKILL)
+    by_hand, joining_by_hand = routing_by_hand(net, affine(net.embed, np.asarray(X)), np.asarray(SKILL))
+    assert len(between) == layers - 1
+    np.testing.assert_allclose(np.asarray(between), np.asarray(by_hand).reshape(np.shape(between)), rtol=1e-5)
+    np.testing.assert_allclose(joining, joining_by_hand, rtol=1e-5)
+
+
+def test_routing_rows_sum_to_one():
+    net = soft_modular(3)
+    inputs = 10 * jax.random.normal(jax.random.key(1), (20, 2))
+    skills = 10 * jax.random.normal(jax.random.key(2), (20, WIDTH))
+    between, joining = jax.vmap(lambda x, skill: net.routing(net.shared(x)[0], skill))(inputs, skills)
+    np.testing.assert_allclose(jnp.sum(jnp.stack(between), axis=-1), np.ones((2, 20, MODULES)), rtol=1e-5)
+    np.testing.assert_allclose(jnp.sum(joining, axis=-1), np.ones(20), rtol=1e-5)
+    # Columns, the receiving modules, do not: the softmax is over the senders.
+    assert np.abs(np.asarray(jnp.sum(between[0], axis=-2)) - 1).max() > 0.1
+
+
+def test_each_routing_depends_on_the_skill():
+    net = soft_modular(3)
+    embedded = net.shared(X)[0]
+    here, there = net.routing(embedded, SKILL), net.routing(embedded, -SKILL)
+    changes = [np.abs(a - b).max() for a, b in zip([*here[0], here[1]], [*there[0], there[1]], strict=True)]
+    assert min(changes) > 1e-3
+
+
+def test_soft_modules_start_with_an_open_embedding_and_open_gates():
+    net = soft_modular(3)
+    np.testing.assert_array_equal(net.embed.bias, 1)
+    np.testing.assert_array_equal(net.gate_biases, 1)

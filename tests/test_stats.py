@@ -1,0 +1,118 @@
+"""Running moments against NumPy on all the data, nearest neighbours against all distances."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from skillscape.stats import Moments, nearest_distances, safe_sqrt
+
+BATCHES = [np.random.default_rng(seed).normal(seed, 1 + seed, size=(50 * seed, 3)) for seed in (1, 2, 3)]
+
+
+def moments(batches):
+    running = Moments.create((3,))
+    for batch in batches:
+        running = running.include(jnp.asarray(batch, jnp.float32))
+    return running
+
+
+def brute_force(queries, references, neighbours):
+    distances = np.linalg.norm(np.asarray(queries, float)[:, None] - np.asarray(references, float)[None], axis=-1)
+    return np.sort(distances, axis=-1)[:, :neighbours]
+
+
+def test_moments_are_those_of_all_the_data():
+    running, everything = moments(BATCHES), np.concatenate(BATCHES)
+    np.testing.assert_allclose(running.mean, everything.mean(axis=0), rtol=1e-4)
+    # Within a batch the variance is unbiased, so the whole is larger by about one part in its size.
+    np.testing.assert_allclose(running.variance, everything.var(axis=0), rtol=0.02)
+    np.testing.assert_allclose(running.count, len(everything), rtol=1e-5)
+
+
+def test_variance_is_that_within_batches_and_that_between_them():
+    everything = np.concatenate(BATCHES)
+    within = sum(len(batch) * batch.var(axis=0, ddof=1) for batch in BATCHES)
+    between = sum(len(batch) * (batch.mean(axis=0) - everything.mean(axis=0)) ** 2 for batch in BATCHES)
+    np.testing.assert_allclose(moments(BATCHES).variance, (within + between) / len(everything), rtol=1e-4)
+
+
+def test_fresh_moments_change_nothing():
+    values = jnp.asarray([[0.5, -1.0, 2.0]])
+    np.testing.assert_array_equal(Moments.create((3,)).normalise(values), values)
+
+
+def test_one_row_is_enough_for_moments():
+    running = Moments.create((2,)).include(jnp.asarray([[3.0, -1.0]]))
+    np.testing.assert_allclose(running.mean, [3.0, -1.0], rtol=1e-3)
+    assert jnp.isfinite(running.variance).all()
+
+
+def test_normalised_data_are_standard():
+    values = BATCHES[2][:, None, :]  # with a middle axis, as rollouts have
+    normalised = moments(BATCHES[2:]).normalise(jnp.asarray(values, jnp.float32))
+    np.testing.assert_allclose(np.mean(normalised, axis=(0, 1)), np.zeros(3), atol=1e-3)
+    np.testing.assert_allclose(np.std(normalised, axis=(0, 1)), np.ones(3), rtol=0.01)
+
+
+def test_normalise_clips_and_floors_the_variance():
+    still = Moments(jnp.zeros(2), jnp.asarray([0.0, 1.0]), jnp.asarray(10.0))
+    np.testing.assert_allclose(still.normalise(jnp.asarray([[0.1, 9.0], [-8.0, 0.5]])), [[1.0, 5.0], [-5.0, 0.5]])
+    np.testing.assert_allclose(still.normalise(jnp.asarray([[0.0, 9.0]]), clip=2.0), [[0.0, 2.0]])
+
+
+def test_safe_root_is_the_root_with_a_flat_zero():
+    np.testing.assert_allclose(safe_sqrt(jnp.asarray([0.0, 4.0])), [0.0, 2.0])
+    np.testing.assert_allclose(jax.grad(lambda x: jnp.sum(safe_sqrt(x)))(jnp.asarray([0.0, 4.0])), [0.0, 0.25])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 8, 20, 100])
+def test_nearest_distances_are_the_smallest_of_all(chunk):
+    generator = np.random.default_rng(0)
+    queries, references = (jnp.asarray(generator.normal(size=(n, 3)), jnp.float32) for n in (20, 31))
+    found = nearest_distances(queries, references, 5, chunk)
+    np.testing.assert_allclose(found, brute_force(queries, references, 5), rtol=1e-5)
+
+
+def test_as_many_neighbours_as_references():
+    points = jnp.asarray(np.random.default_rng(0).normal(size=(6, 2)), jnp.float32)
+    np.testing.assert_allclose(
+        nearest_distances(points, points, 6), brute_force(points, points, 6), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_too_many_neighbours_are_refused():
+    with pytest.raises(ValueError, match="4 neighbours asked of 3 references"):
+        nearest_distances(jnp.zeros((5, 2)), jnp.zeros((3, 2)), 4)
+
+
+def test_identical_points_are_at_distance_zero_with_a_finite_gradient():
+    points = jnp.full((6, 2), 0.3)
+
+    def total(points):
+        return jnp.sum(nearest_distances(points, points, 3))
+
+    value, gradient = jax.value_and_grad(total)(points)
+    assert value == 0
+    np.testing.assert_array_equal(gradient, 0)
+
+
+def test_near_points_keep_their_digits():
+    # Pairs 1e-4 apart: the square of that is lost when |x|² − 2xy + |y|² is taken in float32.
+    queries = jnp.asarray(np.random.default_rng(0).uniform(1, 2, size=(10, 2)), jnp.float32)
+    references = queries + jnp.asarray([[1e-4, 0.0]])
+    np.testing.assert_allclose(
+        nearest_distances(queries, references, 1), brute_force(queries, references, 1), rtol=1e-6
+    )
+
+
+def test_a_common_offset_does_not_change_the_neighbours():
+    points = jnp.asarray(np.random.default_rng(0).normal(size=(40, 2)) + 1e3, jnp.float32)
+    found = nearest_distances(points, points, 4)
+    np.testing.assert_allclose(found, brute_force(points, points, 4), rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_pulls_towards_the_neighbour():
+    queries, references = jnp.asarray([[0.0, 0.0]]), jnp.asarray([[3.0, 4.0], [30.0, 40.0]])
+    gradient = jax.grad(lambda x: nearest_distances(x, references, 1)[0, 0])(queries)
+    np.testing.assert_allclose(gradient, [[-0.6, -0.8]], rtol=1e-6)

@@ -1,0 +1,140 @@
+"""Logs: exact numbers, clean resumption, and the words of a progress line."""
+
+import struct
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from skillscape.errors import UserError
+from skillscape.training import log
+from skillscape.training.log import MetricsLog, Pace, read_metrics
+
+TENTH, HUGE = 0.1, 1.2345678901234567e300
+
+
+def write_rows(folder, steps, resume_at=0, name="metrics"):
+    folder.mkdir(exist_ok=True)
+    with MetricsLog(folder, name, resume_at) as metrics:
+        for step in steps:
+            metrics.write(step, {"loss": step / 3, "reward": -step / 7}, {"steps_per_second": 12.0})
+
+
+def test_every_digit_is_kept(tmp_path):
+    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+        metrics.write(5, {"small": TENTH, "huge": HUGE})
+    assert read_metrics(tmp_path / "metrics.csv") == {"step": [5.0], "small": [TENTH], "huge": [HUGE]}
+
+
+def test_a_row_is_on_disk_as_soon_as_it_is_written(tmp_path):
+    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+        metrics.write(5, {"small": TENTH})
+        assert (tmp_path / "metrics.csv").read_bytes() == b"step,small\r\n5,0.1\r\n"
+
+
+def test_wall_clock_times_stay_out_of_the_table(tmp_path):
+    write_rows(tmp_path, [10])
+    assert list(read_metrics(tmp_path / "metrics.csv")) == ["step", "loss", "reward"]
+
+
+@pytest.mark.parametrize("stopped_after", [0, 10, 30, 40])
+def test_a_resumed_table_equals_an_uninterrupted_one(tmp_path, stopped_after):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    steps = [10, 20, 30, 40]
+    write_rows(whole, steps)
+    write_rows(resumed, steps)
+    write_rows(resumed, [step for step in steps if step > stopped_after], resume_at=stopped_after)
+    assert (resumed / "metrics.csv").read_bytes() == (whole / "metrics.csv").read_bytes()
+
+
+@pytest.mark.parametrize("cut", range(1, 18))
+def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path, cut):
+    write_rows(tmp_path, [10, 20])
+    path = tmp_path / "metrics.csv"
+    whole = path.read_bytes()
+    write_rows(tmp_path, [30], resume_at=20)
+    path.write_bytes(path.read_bytes()[: len(whole) + cut])
+    write_rows(tmp_path, [], resume_at=20)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"ste", b"step,loss,reward\r\n"])
+def test_a_table_without_rows_starts_again(tmp_path, content):
+    (tmp_path / "metrics.csv").write_bytes(content)
+    write_rows(tmp_path, [10])
+    assert read_metrics(tmp_path / "metrics.csv")["step"] == [10.0]
+
+
+def test_columns_cannot_change(tmp_path):
+    write_rows(tmp_path, [10])
+    with MetricsLog(tmp_path, "metrics", 10) as metrics, pytest.raises(ValueError, match="columns changed"):
+        metrics.write(20, {"loss": 1.0})
+
+
+def test_missing_metrics_are_a_users_error(tmp_path):
+    with pytest.raises(UserError, match=r"metrics\.csv is missing"):
+        read_metrics(tmp_path / "metrics.csv")
+
+
+def test_an_empty_table_has_no_columns(tmp_path):
+    (tmp_path / "metrics.csv").touch()
+    assert read_metrics(tmp_path / "metrics.csv") == {}
+
+
+def scalars(folder):
+    """All (tag, step, value) of the TensorBoard files in a folder; a file that is not a chain of records is an error."""
+    found = []
+    for path in sorted((folder / "tensorboard").iterdir()):
+        content, at = path.read_bytes(), 0
+        while at < len(content):
+            (length,) = struct.unpack_from("<Q", content, at)
+            event = Event.FromString(content[at + 12 : at + 12 + length])
+            found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            at += length + 16
+        assert at == len(content)
+    return found
+
+
+def test_two_logs_of_one_run_share_the_tensorboard_folder(tmp_path):
+    with MetricsLog(tmp_path, "metrics", 0) as metrics, MetricsLog(tmp_path, "evaluation", 0) as evaluation:
+        metrics.write(10, {"loss": 0.5}, {"steps_per_second": 12.0})
+        evaluation.write(10, {"coverage": 0.25})
+        metrics.write(20, {"loss": 0.75})
+    assert sorted(scalars(tmp_path)) == [
+        ("evaluation/coverage", 10, 0.25),
+        ("metrics/loss", 10, 0.5),
+        ("metrics/loss", 20, 0.75),
+        ("metrics/steps_per_second", 10, 12.0),
+    ]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that tests set."""
+    now = [100.0]
+    monkeypatch.setattr(log.time, "perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (24.0, "125,000/250,000 steps · 5,208 steps/s · 24 s left"),
+        (150.0, "125,000/250,000 steps · 833 steps/s · 2 min 30 s left"),
+        (7260.0, "125,000/250,000 steps · 17 steps/s · 2 h 01 min left"),
+    ],
+)
+def test_the_pace_is_told_in_words(clock, seconds, words):
+    pace = Pace(0, 250_000)
+    clock[0] += seconds
+    assert pace.describe(125_000) == words
+
+
+def test_the_pace_counts_from_where_it_resumed(clock):
+    pace = Pace(1000, 3000)
+    clock[0] += 10
+    assert pace.rate(2000) == 100
+    assert pace.describe(2000).endswith("10 s left")
+
+
+def test_the_pace_knows_no_end_before_the_first_step(clock):
+    assert Pace(0, 100).describe(0).endswith("– left")
