@@ -1,4 +1,4 @@
-"""Environments whose values are known in closed form, and a backbone that only acts, for tests of what is built on them.
+"""Environments whose values are known in closed form, and a backbone that only acts.
 
 All value probes are one environment with different numbers in it, so that one compiled function serves them all.
 """
@@ -18,8 +18,12 @@ from skillscape.training.fused import init_state, iteration
 from skillscape.types import EnvSpec, Spec
 
 HORIZON = 4
-QUICK_COMPILATION = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""Programs of tests run for milliseconds, so the time is better spent elsewhere than on optimising them."""
+
+
+def quick(function, **options):
+    """``jax.jit`` without optimisation: a test runs for milliseconds and would wait longer for a better program."""
+    unoptimised = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(function, compiler_options=unoptimised, **options)
 
 
 class Probe(NamedTuple):
@@ -87,6 +91,7 @@ PROBE_PPO = PPO(
 )
 
 
+@cache
 def probe_state(seed):
     """The state that training on any probe begins in."""
     return init_state(seed, ProbeEnv(CONSTANT), PROBE_PPO, Extrinsic())
@@ -100,7 +105,7 @@ def probe_iteration(probe, state):
 @cache
 def compiled_probe_iteration():
     """The same, compiled once for all probes and tests."""
-    return jax.jit(probe_iteration, compiler_options=QUICK_COMPILATION)
+    return quick(probe_iteration)
 
 
 @final

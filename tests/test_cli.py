@@ -199,9 +199,7 @@ def test_measures_are_printed_for_reading(capsys, trained):
 def test_several_seeds_are_summarised(capsys, seeds):
     found = json.loads(shown(capsys, "evaluate", seeds, "--json"))
     for name in MEASURES:
-        each = [
-            json.loads((seeds / f"seed_{seed}" / "results.json").read_text())["measures"][name] for seed in (7, 8)
-        ]
+        each = [json.loads((seeds / f"seed_{seed}" / "results.json").read_text())["measures"][name] for seed in (7, 8)]
         assert found[name]["per_seed"] == each
         assert found[name]["mean"] == pytest.approx(sum(each) / 2)
     assert "95 % interval" in shown(capsys, "evaluate", seeds)
@@ -249,7 +247,9 @@ def config_of(folder):
 
 @pytest.mark.usefixtures("untrained")
 def test_settings_reach_the_configuration(tmp_path):
-    flags = "--objective.number-of-skills 6 --objective.floor -2.5 --objective.architecture plain --backbone.hidden 32 16"
+    flags = (
+        "--objective.number-of-skills 6 --objective.floor -2.5 --objective.architecture plain --backbone.hidden 32 16"
+    )
     flags += " --backbone.normalise-inputs --backbone.learning-rate 1e-4 --steps 4000 --seed 5 --env maze/square_tree"
     main(["pretrain", "sd3", "--preset", "smoke", *flags.split(), "--out", str(tmp_path / "run")])
     config = config_of(tmp_path / "run")

@@ -7,7 +7,7 @@ import pytest
 
 from skillscape.nets import MLP, ConditionalMLP, Linear, SoftModular, uniform
 
-WIDTH, MODULES, MODULE_WIDTH = 6, 3, 4
+WIDTH, MODULES, MODULE_WIDTH, TEMPERATURE = 6, 3, 4, 0.7
 X = jnp.asarray([0.3, -0.7])
 SKILL = jnp.asarray([1.0, -2.0, 0.5, 3.0, -0.1, 0.9])
 
@@ -26,7 +26,7 @@ def affine(linear, x):
 
 
 def soft_modular(layers, seed=0):
-    return SoftModular.create(jax.random.key(seed), 2, WIDTH, layers, MODULES, MODULE_WIDTH, 5)
+    return SoftModular.create(jax.random.key(seed), 2, WIDTH, layers, MODULES, MODULE_WIDTH, 5, TEMPERATURE)
 
 
 def test_uniform_fills_its_range():
@@ -98,10 +98,10 @@ def routing_by_hand(net, embedded, skill):
     feature, between = joint, []
     for layer in range(len(net.weights)):
         logits = np.asarray(net.routes[layer]) @ relu(feature) + np.asarray(net.route_biases[layer])
-        mixing = softmax(logits.reshape(MODULES, MODULES))
+        mixing = softmax(logits.reshape(MODULES, MODULES) / TEMPERATURE)
         between.append(mixing)
         feature = (np.asarray(net.gates[layer]) @ mixing.ravel() + np.asarray(net.gate_biases[layer])) * joint
-    return between, softmax(affine(net.last_route, relu(feature)))
+    return between, softmax(affine(net.last_route, relu(feature)) / TEMPERATURE)
 
 
 def output_by_hand(net, x, skill):

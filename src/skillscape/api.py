@@ -1,8 +1,7 @@
 """What most users need from Python: pre-train, load, evaluate, act."""
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from skillscape.objectives.base import Objective
 from skillscape.presets import settings
 from skillscape.training.fused import TrainState
 from skillscape.training.loop import OnProgress, train_all
-from skillscape.training.runs import Pretraining, Run, open_runs
+from skillscape.training.runs import Pretraining, Run, check_free, open_runs, write_json
 
 
 def pretrain(
@@ -38,18 +37,24 @@ def pretrain(
     resume: bool = False,
     force: bool = False,
     workers: int | None = None,
+    on_start: Callable[[], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[Run]:
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
     ``objective`` and ``backbone`` replace what the preset would choose. ``resume`` goes on with runs that stand there,
-    with *their* configuration, and starts the missing ones; ``force`` replaces them.
+    with *their* configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when
+    nothing stands in the way and the compilation begins, ``on_progress`` after every iteration.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers must be at least 1, not {workers}.")
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
     chosen = settings(method, preset)
+    if objective is not None and objective.name != method:
+        raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
     layout = load_layout(maze_name(env))
     configs = [
         Pretraining(
@@ -67,6 +72,11 @@ def pretrain(
     folders = [Path(out)] if seeds == 1 else [Path(out) / f"seed_{config.seed}" for config in configs]
     for config in configs:
         config.check()
+    if seeds > 1 and (Path(out) / "config.json").exists():
+        raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
+    for folder in folders:
+        if not (resume and (folder / "config.json").exists()):
+            check_free(folder, force=force)
     runs = [
         _resumed(folder, config)
         if resume and (folder / "config.json").exists()
@@ -76,6 +86,8 @@ def pretrain(
     enable_compilation_cache()
     unfinished = [run for run in runs if run.results is None]
     if unfinished:
+        if on_start is not None:
+            on_start()
         train_all(
             unfinished,
             evaluate_state,
@@ -101,7 +113,7 @@ def _resumed(folder: Path, config: Pretraining) -> Run:
         return run
     if config.steps < run.config.steps:
         raise UserError(f"{folder} has a budget of {run.config.steps:,} steps; --steps can only be raised on --resume.")
-    (folder / "config.json").write_text(json.dumps(ours, indent=1) + "\n")
+    write_json(folder / "config.json", ours)
     (folder / "results.json").unlink(missing_ok=True)
     return Run(folder)
 
@@ -139,9 +151,7 @@ def _write_results(run: Run) -> None:
         "rollouts_per_skill": config.rollouts_per_skill,
         "measures": measures._asdict(),
     }
-    temporary = run.folder / "results.json.partial"
-    temporary.write_text(json.dumps(results, indent=1) + "\n")
-    temporary.replace(run.folder / "results.json")
+    write_json(run.folder / "results.json", results)
 
 
 def load(folder: str | Path) -> list[Run]:

@@ -120,6 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader (head, less) has seen enough; point stdout elsewhere so that Python's own flush stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        print(f"skillscape: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(2)
 
 
 def _dispatch(arguments: list[str]) -> None:
@@ -212,6 +215,7 @@ def _pretrain(arguments: list[str]) -> None:
         resume=options.resume,
         force=options.force,
         workers=options.workers,
+        on_start=display.announce,
         on_progress=display.show,
     )
     display.finish(f"trained {len(runs)} seed{'s' if len(runs) > 1 else ''}; see `skillscape evaluate {out}`")
@@ -282,6 +286,7 @@ def _reproduce(arguments: list[str]) -> None:
     request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
     for comparison in plan(name, request):
         display = Display(options.runs / comparison.name, comparison.seeds)
+        display.announce()
         try:
             results = compare(comparison, options.runs / comparison.name, display.show, display.begin)
             written = write(comparison, results, options.out / comparison.name)
@@ -297,13 +302,17 @@ class Display:
     """Progress: one line that rewrites itself on a terminal, a plain line at every evaluation elsewhere."""
 
     def __init__(self, out: Path, seeds: int) -> None:
-        """Say where the run goes and that compiling comes first."""
+        """Begin to count the time."""
+        self._out = out
         self._terminal = sys.stderr.isatty()
         self._seeds = seeds
         self._lock = threading.Lock()
         self._began = time.perf_counter()
         self._done: set[int] = set()
-        print(f"training in {out}; compiling first, which takes a few seconds", file=sys.stderr)
+
+    def announce(self) -> None:
+        """Say where the run goes and that compiling comes first."""
+        print(f"training in {self._out}; compiling first, which takes a few seconds", file=sys.stderr)
 
     def begin(self, label: str) -> None:
         """Say which row of an experiment comes next."""
@@ -325,7 +334,8 @@ class Display:
             count = f"{len(self._done)}/{self._seeds} seeds done · " if self._seeds > 1 else ""
             line = f"{count}{seed}{pace} · {numbers}"
             if self._terminal:
-                print(f"\r\033[K{line[: os.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+                width = os.get_terminal_size(sys.stderr.fileno()).columns
+                print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
             elif evaluated:
                 print(line, file=sys.stderr, flush=True)
 

@@ -122,12 +122,21 @@ class SoftModular(Conditional):
     last_route: Linear
     """d → m, the routing that joins the last layer."""
     output: Linear
+    temperature: float = eqx.field(static=True)
+    """Of the routing softmax: a low one lets small differences between skills choose other modules."""
 
     @staticmethod
     def create(
-        key: RandomKey, inputs: int, width: int, layers: int, modules: int, module_width: int, outputs: int
+        key: RandomKey,
+        inputs: int,
+        width: int,
+        layers: int,
+        modules: int,
+        module_width: int,
+        outputs: int,
+        temperature: float,
     ) -> "SoftModular":
-        """D = ``width``, L = ``layers``, m = ``modules``, w = ``module_width``."""
+        """d = ``width``, L = ``layers``, m = ``modules``, w = ``module_width``."""
         keys = jax.random.split(key, 8)
         later, routing = layers - 1, modules * modules
         embed = Linear.create(keys[0], inputs, width)
@@ -143,10 +152,11 @@ class SoftModular(Conditional):
             gate_biases=jnp.ones((later, width)),
             last_route=Linear.create(keys[6], width, modules),
             output=Linear.create(keys[7], module_width, outputs),
+            temperature=temperature,
         )
 
     def shared(self, x: Float[Array, " in"]) -> tuple[Float[Array, " d"], Float[Array, "m w"]]:
-        """U = f₁(x), and what the first layer's modules send: ReLU(Wⱼ¹ ReLU(u) + bⱼ¹)."""
+        """u = f₁(x), and what the first layer's modules send: ReLU(Wⱼ¹ ReLU(u) + bⱼ¹)."""
         embedded = self.embed(x)
         sent = jax.nn.relu(self.first(jax.nn.relu(embedded)))
         return embedded, sent.reshape(self.last_route.bias.shape[0], -1)
@@ -161,10 +171,10 @@ class SoftModular(Conditional):
         between = []
         for layer in range(self.weights.shape[0]):
             logits = self.routes[layer] @ jax.nn.relu(feature) + self.route_biases[layer]
-            mixing = jax.nn.softmax(logits.reshape(modules, modules), axis=-1)
+            mixing = jax.nn.softmax(logits.reshape(modules, modules) / self.temperature, axis=-1)
             between.append(mixing)
             feature = joint * (self.gates[layer] @ mixing.reshape(-1) + self.gate_biases[layer])
-        return between, jax.nn.softmax(self.last_route(jax.nn.relu(feature)))
+        return between, jax.nn.softmax(self.last_route(jax.nn.relu(feature)) / self.temperature)
 
     def conditioned(
         self, shared: tuple[Float[Array, " d"], Float[Array, "m w"]], skill: Float[Array, " d"]

@@ -44,6 +44,6 @@ def adam(
 
 
 def ema(average: Params, newest: Params, rate: float) -> Params:
-    """Average + rate · (newest − average), leaf by leaf."""
+    """average + rate · (newest − average), leaf by leaf."""
     moved: Params = jax.tree.map(lambda old, new: old + rate * (new - old), average, newest)
     return moved

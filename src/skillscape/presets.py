@@ -29,19 +29,17 @@ def _default(method: str) -> Settings:
 
 
 def _paper(method: str) -> Settings:
-    """The papers' and reference codes' literal settings: PPO entropy 0.025, no reward floor, newest batch only."""
+    """The literal settings of the papers and their codes: PPO entropy 0.025, plain α, no floor, newest batch only."""
     literal = SD3(
+        bonus_scale=1.0,
         floor=None,
-        history=0,
-        bonus="own",
-        fitting_steps=1,
-        learning_rate=1e-3,
+        width=128,
+        module_width=64,
         decoder_variance=0.02,
-        modules=4,
-        exploration_ratio=0.04,
-        deviation_weight=1.5,
+        learning_rate=1e-3,
+        history=0,
     )
-    return Settings(literal if method == "sd3" else registry()[method](), PPO(entropy=0.025))
+    return Settings(literal if method == "sd3" else registry()[method](), PPO(entropy=0.025, skill_scale=1.0))
 
 
 def _long(method: str) -> Settings:

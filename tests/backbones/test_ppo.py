@@ -1,6 +1,7 @@
 """PPO: the advantages, the values and policies it learns where they are known, and the laws of a backbone."""
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +11,13 @@ from probes import (
     ACTION,
     CONSTANT,
     ENDLESS,
+    HORIZON,
     OBSERVATION,
     PROBE_PPO,
-    QUICK_COMPILATION,
     TWO_STEPS,
     compiled_probe_iteration,
     probe_state,
+    quick,
 )
 
 from skillscape.backbones.ppo import PPO, Sample, _in_minibatches, advantages
@@ -42,7 +44,7 @@ def random_steps(seed, steps=12, episodes=6):
     return reward, (0.9 * (1 - terminated)).astype(np.float32), last, value, next_value
 
 
-compiled_advantages = jax.jit(advantages, static_argnums=5)
+compiled_advantages = quick(advantages, static_argnums=5)
 
 
 def plain_advantages(reward, discount, last, value, next_value, trace_decay):
@@ -152,6 +154,7 @@ def test_a_ratio_beyond_the_clip_earns_no_more(skilled_agent, shift, expected):
     assert metrics["clipped"] == 1
 
 
+@quick
 def loss_of(agent, log_prob_shift):
     inputs = jax.random.normal(jax.random.key(1), (ROWS, 6))
     networks = agent.networks.params
@@ -165,12 +168,12 @@ def loss_of(agent, log_prob_shift):
 
 @pytest.fixture(scope="module")
 def skilled_agent():
-    return jax.jit(lambda key: SMALL.init(key, SPEC, SKILLED))(jax.random.key(0))
+    return quick(lambda key: SMALL.init(key, SPEC, SKILLED))(jax.random.key(0))
 
 
 @pytest.fixture(scope="module")
 def act():
-    return jax.jit(lambda *arguments: SMALL.act(*arguments)[0], static_argnums=5)
+    return quick(lambda *arguments: SMALL.act(*arguments)[0], static_argnums=5)
 
 
 OBS = np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
@@ -210,7 +213,7 @@ def test_normalised_inputs_are_standardised_by_the_running_moments(act, skilled_
     normalising = replace(SMALL, normalise_inputs=True)
     far = OBS * np.float32([2, 3]) + np.float32([100, -50])
     agent = skilled_agent._replace(moments=moments)
-    found, _ = normalising.act(agent, (), jnp.asarray(far), jnp.asarray(SKILL), jax.random.key(0), False)
+    found = quick(lambda *arguments: normalising.act(*arguments, False)[0])(agent, (), far, SKILL, jax.random.key(0))
     np.testing.assert_allclose(found, act(skilled_agent, (), OBS, SKILL, jax.random.key(0), False), atol=1e-4)
 
 
@@ -253,42 +256,35 @@ def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
 
 @pytest.fixture(scope="module")
 def learned():
-    """An agent before and after learning from one rollout, inputs normalised, without skills."""
-    backbone = replace(SMALL, normalise_inputs=True)
-    agent = backbone.init(jax.random.key(0), SPEC, Extrinsic())
-    generator = np.random.default_rng(0)
-    batch = rollout(0)._replace(obs=jnp.asarray(generator.normal(3, 2, (3, 4, 2)), jnp.float32))
-    learn = jax.jit(
-        lambda agent, batch, key: backbone.learn(agent, Extrinsic(), None, batch, key),
-        compiler_options=QUICK_COMPILATION,
-    )
-    return agent, learn(agent, batch, jax.random.key(1))[0], batch
+    """An agent before and after learning from one rollout."""
+    return probe_state(0).agent, compiled_probe_iteration()(ENDLESS, probe_state(0))[0].agent
 
 
 def test_learning_folds_the_observations_into_the_moments(learned):
-    _, after, batch = learned
-    flat = np.asarray(batch.obs).reshape(-1, 2)
-    np.testing.assert_allclose(after.moments.mean, flat.mean(axis=0), rtol=1e-3)
-    assert after.moments.count == pytest.approx(12, rel=1e-3)
+    _, after = learned
+    later = 1 - 1 / HORIZON  # the share of steps that are not the first, which is what the second entry tells
+    assert after.moments.mean[1] == pytest.approx(later, rel=1e-3)
+    assert after.moments.variance[1] == pytest.approx(later * (1 - later), rel=0.02)
+    assert after.moments.count == pytest.approx(PROBE_PPO.episodes * HORIZON, rel=1e-3)
 
 
 def test_learning_moves_policy_and_value(learned):
-    before, after, _ = learned
+    before, after = learned
     for part in ("policy", "value"):
         old, new = (getattr(agent.networks.params, part).layers[0].weight for agent in (before, after))
         assert np.abs(new - old).max() > 0
 
 
 def test_adapting_keeps_the_policy_and_the_moments(learned):
-    _, agent, _ = learned
-    adapted = SMALL.adapt(agent, jax.random.key(5))
+    _, agent = learned
+    adapted = quick(PROBE_PPO.adapt)(agent, jax.random.key(5))
     kept = (agent.networks.params.policy, agent.moments)
     jax.tree.map(np.testing.assert_array_equal, (adapted.networks.params.policy, adapted.moments), kept)
 
 
 def test_adapting_starts_value_and_optimiser_afresh(learned):
-    _, agent, _ = learned
-    adapted = SMALL.adapt(agent, jax.random.key(5))
+    _, agent = learned
+    adapted = quick(PROBE_PPO.adapt)(agent, jax.random.key(5))
     old, new = agent.networks.params.value, adapted.networks.params.value
     assert jax.tree.map(jnp.shape, old) == jax.tree.map(jnp.shape, new)
     assert all((before.weight != after.weight).all() for before, after in zip(old.layers, new.layers, strict=True))
@@ -298,6 +294,7 @@ def test_adapting_starts_value_and_optimiser_afresh(learned):
 # Minibatches
 
 
+@cache
 def passes(rows, epochs, minibatches):
     """The rows that each minibatch sees: [epochs, minibatches, size]."""
     size = rows // minibatches
@@ -307,9 +304,8 @@ def passes(rows, epochs, minibatches):
         count, seen = state
         return (count + 1, seen.at[count].set(step[0])), {"count": count.astype(jnp.float32)}
 
-    (_, seen), metrics = _in_minibatches(
-        record, empty, jnp.arange(rows, dtype=jnp.int32), epochs, minibatches, jax.random.key(0)
-    )
+    run = quick(lambda data, key: _in_minibatches(record, empty, data, epochs, minibatches, key))
+    (_, seen), metrics = run(jnp.arange(rows, dtype=jnp.int32), jax.random.key(0))
     return np.asarray(seen).reshape(epochs, minibatches, size), metrics
 
 

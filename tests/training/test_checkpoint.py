@@ -12,7 +12,14 @@ import pytest
 
 from skillscape.errors import UserError
 from skillscape.training import checkpoint
-from skillscape.training.checkpoint import checkpoint_folder, checkpoints, keep_newest, load_newest, load_tree, save_tree
+from skillscape.training.checkpoint import (
+    checkpoint_folder,
+    checkpoints,
+    keep_newest,
+    load_newest,
+    load_tree,
+    save_tree,
+)
 
 
 def tree(seed=0):
@@ -75,7 +82,7 @@ def test_leaves_left_out_come_back_as_zeros(tmp_path):
 
 def test_leaves_left_out_are_not_on_disk(tmp_path):
     save_tree(tmp_path / "saved", tree(), without="opt_state")
-    with pytest.raises(UserError, match="another configuration: .*opt_state"):
+    with pytest.raises(UserError, match=r"another configuration: .*opt_state"):
         load_tree(tmp_path / "saved", tree())
 
 

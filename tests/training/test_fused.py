@@ -11,12 +11,12 @@ from probes import (
     ENDLESS,
     HORIZON,
     PROBE_PPO,
-    QUICK_COMPILATION,
     Actor,
     CountingEnv,
     compiled_probe_iteration,
     probe_iteration,
     probe_state,
+    quick,
 )
 
 from skillscape.objectives.diayn import DIAYN
@@ -31,7 +31,7 @@ def counted(short, long, resample_every=None, horizon=11):
     """A rollout of the counting environment, with so many skills that two draws hardly ever agree."""
     objective = DIAYN(number_of_skills=MANY_SKILLS, resample_every=resample_every)
     env = CountingEnv(horizon, short, long)
-    run = jax.jit(lambda key: collect(env, Actor(), objective, jnp.zeros(()), EPISODES, key))
+    run = quick(lambda key: collect(env, Actor(), objective, jnp.zeros(()), EPISODES, key))
     return jax.tree.map(np.asarray, run(jax.random.key(0)))
 
 
@@ -151,7 +151,7 @@ def test_steps_are_counted_as_taken():
 def test_seeds_batched_by_vmap_learn_what_they_learn_alone():
     seeds = [probe_state(seed) for seed in (0, 1)]
     batched = jax.tree.map(lambda *leaves: jnp.stack(leaves), *seeds)
-    together = jax.jit(jax.vmap(probe_iteration, in_axes=(None, 0)), compiler_options=QUICK_COMPILATION)
+    together = quick(jax.vmap(probe_iteration, in_axes=(None, 0)))
     states, metrics = together(ENDLESS, batched)
     for index, seed in enumerate(seeds):
         alone, alone_metrics = compiled_probe_iteration()(ENDLESS, seed)

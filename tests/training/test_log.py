@@ -81,7 +81,7 @@ def test_an_empty_table_has_no_columns(tmp_path):
 
 
 def scalars(folder):
-    """All (tag, step, value) of the TensorBoard files in a folder; a file that is not a chain of records is an error."""
+    """All (tag, step, value) of the TensorBoard files in a folder, each of which has to be a chain of whole records."""
     found = []
     for path in sorted((folder / "tensorboard").iterdir()):
         content, at = path.read_bytes(), 0

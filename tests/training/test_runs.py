@@ -153,7 +153,7 @@ def test_a_new_run_says_what_it_is_and_with_which_versions(tmp_path):
 
 def test_a_run_that_stands_there_is_kept(tmp_path):
     Run.create(tmp_path, configuration())
-    with pytest.raises(UserError, match="--resume .* --force"):
+    with pytest.raises(UserError, match=r"--resume .* --force"):
         Run.create(tmp_path, configuration(seed=4))
     assert Run(tmp_path).config.seed == 3
 

@@ -93,6 +93,8 @@ class PPO(Backbone[PPOAgent, Rollout]):
     entropy: float = 0.1
     """Weight of the policy's entropy, the mean over action dimensions."""
     value_weight: float = 1.0
+    skill_scale: float = 3.0
+    """Factor on the skill at the networks' input; at one, fresh skills act so much alike that none has a region."""
     normalise_inputs: bool = False
     """Standardise observations by their running moments."""
     least_concentration: float = 1.05
@@ -124,7 +126,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
 
     def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
         normalised = agent.moments.normalise(obs) if self.normalise_inputs else obs
-        return jnp.concatenate([normalised, skill], axis=-1)
+        return jnp.concatenate([normalised, self.skill_scale * skill], axis=-1)
 
     def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
         concentrations = jax.nn.softplus(jax.vmap(networks.policy)(inputs)) + self.least_concentration

@@ -70,7 +70,7 @@ class DADS(Objective[DADSState]):
     def reward(
         self, state: DADSState, batch: Experience, key: RandomKey
     ) -> tuple[DADSState, Float[Array, " n"], Metrics]:
-        """R = log q(s'|z) + log n − log Σₖ q(s'|zₖ); at most log n."""
+        """r = log q(s'|z) + log n − log Σₖ q(s'|zₖ); at most log n."""
         del key
         scores = self.score_skills(state, batch.next_obs)
         own = jnp.sum(scores * batch.skill, axis=-1)
@@ -78,7 +78,7 @@ class DADS(Objective[DADSState]):
         return state, reward, {}
 
     def score_skills(self, state: DADSState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Log q(s|z) for every skill, without the constant that all share."""
+        """log q(s|z) for every skill, without the constant that all share."""
         means = jax.vmap(state.model.params)(self.skills.all())
         squared = jnp.sum((obs[:, None, :] - means[None, :, :]) ** 2, axis=-1)
         return -squared / (2 * self.variance)

@@ -65,12 +65,12 @@ class DIAYN(Objective[DIAYNState]):
     def reward(
         self, state: DIAYNState, batch: Experience, key: RandomKey
     ) -> tuple[DIAYNState, Float[Array, " n"], Metrics]:
-        """R = log q(z|s') − log p(z); at most log n."""
+        """r = log q(z|s') − log p(z); at most log n."""
         del key
         scores = self.score_skills(state, batch.next_obs)
         reward = jnp.sum(scores * batch.skill, axis=-1) + jnp.log(float(self.number_of_skills))
         return state, reward, {}
 
     def score_skills(self, state: DIAYNState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Log q(z|s)."""
+        """log q(z|s)."""
         return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))

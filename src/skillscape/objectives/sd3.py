@@ -69,8 +69,6 @@ class SD3State(NamedTuple):
 
     model: Learner[ConditionalVAE]
     history: History
-    scored: Int[Array, ""]
-    """States scored so far: the clock of the bonus."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -100,35 +98,35 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    early_bonus: float = 1.0
-    """How many times α the bonus weighs at the start; it falls linearly to one."""
-    early_states: int = 0
-    """Over how many scored states it falls."""
+    bonus_scale: float = 12.5
+    """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
-    floor: float | None = None
+    floor: float | None = -1.0
     """Lower bound of r_sd3; without one a skill pays without limit for crossing another's region on its way out."""
     reward_scale: float = 1.0
 
     architecture: Literal["soft-modular", "plain"] = "soft-modular"
     """Encoder and decoder: soft modules, or MLPs that the skill enters in the first layer."""
-    width: int = 128
+    width: int = 64
     """d: size of the joint state and skill feature, and of the plain network's layers."""
     layers: int = 2
     """L."""
     modules: int = 4
     """m: modules per layer."""
-    module_width: int = 64
+    module_width: int = 32
+    temperature: float = 1.0
+    """Of the routing softmax."""
     latent_dim: int = 8
     decoder_variance: float = 0.1
     """σ² of P(s|h,z): what counts as one place."""
 
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     clip_norm: float | None = None
     """Largest norm of a gradient; None does not clip."""
     fitting_steps: int = 1
     """Gradient steps on the density at each update."""
-    history: int = 0
+    history: int = 12_500
     """Rows of earlier scored states that the density is fitted on too; 0 where batches come from a replay buffer."""
     newest_fraction: float = 0.8
     """Share of a fitting batch that is new where there is a history."""
@@ -147,7 +145,9 @@ class SD3(Objective[SD3State]):
     def _network(self, key: RandomKey, inputs: int, outputs: int) -> Conditional:
         if self.architecture == "plain":
             return ConditionalMLP.create(key, inputs, self.width, self.layers, outputs)
-        return SoftModular.create(key, inputs, self.width, self.layers, self.modules, self.module_width, outputs)
+        return SoftModular.create(
+            key, inputs, self.width, self.layers, self.modules, self.module_width, outputs, self.temperature
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
@@ -162,7 +162,7 @@ class SD3(Objective[SD3State]):
         history = History(
             jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
         )
-        return SD3State(learner(self._transform, model), history, jnp.asarray(0, jnp.int32))
+        return SD3State(learner(self._transform, model), history)
 
     def _log_likelihood(
         self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -236,7 +236,7 @@ class SD3(Objective[SD3State]):
             return descend(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history, state.scored), jax.tree.map(lambda values: values[-1], metrics)
+        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
@@ -248,21 +248,14 @@ class SD3(Objective[SD3State]):
         own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
         bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        weight = self.exploration_ratio * self._earliness(state.scored)
-        reward = self.reward_scale * (floored + weight * bonus)
+        reward = self.reward_scale * (floored + self.exploration_ratio * self.bonus_scale * bonus)
         metrics = {
             "deviation": jnp.mean(deviation),
             "deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
             "bonus_deviation": jnp.std(bonus),
         }
-        scored = state.scored + batch.reward.shape[0]
-        return SD3State(state.model, self._remember(state.history, batch), scored), reward, metrics
-
-    def _earliness(self, scored: Int[Array, ""]) -> Float[Array, ""]:
-        """The factor on α: ``early_bonus`` at first, one once ``early_states`` states have been scored."""
-        left = jnp.maximum(1 - scored.astype(jnp.float32) / max(self.early_states, 1), 0.0)
-        return 1 + (self.early_bonus - 1) * left
+        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Push the batch in front of the history; the oldest rows fall off."""
@@ -273,6 +266,6 @@ class SD3(Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """Log d_z(s) for every skill, from the posterior's mean."""
+        """log d_z(s) for every skill, from the posterior's mean."""
         evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
         return evidence.bound if self.density == "elbo" else evidence.log_likelihood

@@ -61,13 +61,20 @@ class Pretraining:
 
     def check(self) -> None:
         """Refuse what cannot be trained."""
+        check_ranges(self.objective)
+        check_ranges(self.backbone)
         if self.iterations < 1:
             raise UserError(
                 f"--steps {self.steps} is below one batch of {self.steps_per_iteration:,} steps "
                 f"({self.backbone.episodes} episodes of {self.layout.horizon}); ask for at least that many."
             )
-        check_ranges(self.objective)
-        check_ranges(self.backbone)
+        if not 0 <= self.seed < 2**31:
+            raise UserError(f"--seed must be between 0 and {2**31 - 1}, not {self.seed}.")
+        if self.backbone.minibatches > self.steps_per_iteration:
+            raise UserError(
+                f"--backbone.minibatches {self.backbone.minibatches} is more than the {self.steps_per_iteration:,} "
+                "steps of a batch; ask for fewer."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that ``from_json`` reads back."""
@@ -138,8 +145,11 @@ def _fits(value: Any, hint: Any) -> bool:  # noqa: ANN401
 POSITIVE = {
     *("number_of_skills", "deviation_weight", "width", "layers", "modules", "module_width", "latent_dim", "variance"),
     *("decoder_variance", "learning_rate", "clip_norm", "fitting_steps", "resample_every", "temperature", "neighbours"),
-    *("feature_dim", "episodes", "epochs", "minibatches", "model_epochs", "hidden", "clip", "epsilon"),
+    *("feature_dim", "episodes", "epochs", "minibatches", "model_epochs", "hidden", "clip", "epsilon", "skill_scale"),
 }
+
+
+FRACTIONS = {"discount", "trace_decay", "newest_fraction"}
 
 
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
@@ -150,6 +160,8 @@ def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, float) and not abs(entry) < float("inf"):
                 raise UserError(f"{flag} must be a finite number, not {entry}.")
+            if field.name in FRACTIONS and not 0 <= entry <= 1:
+                raise UserError(f"{flag} must be between 0 and 1, not {entry}.")
             if field.name in POSITIVE and entry is not None and not isinstance(entry, str) and entry <= 0:
                 raise UserError(f"{flag} must be above zero, not {entry}.")
 
@@ -166,13 +178,8 @@ class Run:
     def create(folder: Path, config: Pretraining, *, force: bool = False) -> "Run":
         """Lay out a new run folder. An existing one is replaced only with ``force``."""
         config.check()
-        if folder.exists() and any(folder.iterdir()) if folder.is_dir() else folder.exists():
-            if not force:
-                raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
-            if not (folder / "config.json").exists():
-                raise UserError(
-                    f"{folder} is not a run of skillscape, so --force will not replace it; choose another --out."
-                )
+        check_free(folder, force=force)
+        if (folder / "config.json").exists():
             with _locked(folder):
                 shutil.rmtree(folder)
         try:
@@ -239,6 +246,16 @@ class Run:
         """Keep other processes off this run."""
         with _locked(self.folder):
             yield
+
+
+def check_free(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that a new run cannot have: with a run, unless ``force`` replaces it, or with anything else."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / "config.json").exists():
+        raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
+    if not force:
+        raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
 
 
 @contextmanager

@@ -1,0 +1,567 @@
+"""SD3: its two theorems, its identities, and what must not happen in its density model."""
+
+import math
+from functools import cache, partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from skillscape.dists import DiagonalNormal
+from skillscape.objectives.dads import DADS
+from skillscape.objectives.sd3 import SD3, Evidence, History, deviation_reward
+from skillscape.types import Experience, Spec
+
+SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
+SPEC = Spec((2,), 2)
+EVERY_ARCHITECTURE = pytest.mark.parametrize("architecture", ["soft-modular", "plain"])
+EVERY_WEIGHT = pytest.mark.parametrize("weight", [1.0, 1.2, 1.5, 2.0, 3.0, 50.0])
+
+tiny = partial(
+    SD3,
+    number_of_skills=SKILLS,
+    deviation_weight=1.5,
+    exploration_ratio=0.04,
+    bonus_scale=1.0,
+    density="elbo",
+    bonus="own",
+    latent_samples=0,
+    floor=None,
+    reward_scale=1.0,
+    architecture="soft-modular",
+    width=WIDTH,
+    layers=LAYERS,
+    modules=MODULES,
+    module_width=MODULE_WIDTH,
+    temperature=1.0,
+    latent_dim=LATENT,
+    decoder_variance=VARIANCE,
+    learning_rate=1e-2,
+    clip_norm=None,
+    fitting_steps=1,
+    history=0,
+    newest_fraction=0.8,
+)
+
+
+def blobs(rows, seed=0):
+    """States around one place per skill, on a circle, spread wider than the decoder alone can say."""
+    generator = np.random.default_rng(seed)
+    skill = np.arange(rows) % SKILLS
+    angle = 2 * np.pi * skill / SKILLS
+    states = 2 * np.stack([np.cos(angle), np.sin(angle)], axis=-1) + generator.normal(scale=0.4, size=(rows, 2))
+    return experience(states, np.eye(SKILLS)[skill])
+
+
+def experience(states, skill):
+    states, skill = jnp.asarray(states, jnp.float32), jnp.asarray(skill, jnp.float32)
+    rows = len(states)
+    return Experience(jnp.zeros_like(states), jnp.zeros((rows, 2)), states, skill, jnp.zeros(rows))
+
+
+@cache
+def fresh(architecture="soft-modular"):
+    return tiny(architecture=architecture).init(jax.random.key(0), SPEC)
+
+
+@cache
+def trained(architecture="soft-modular"):
+    """The model after 1000 steps on the blobs."""
+    objective, batch = tiny(architecture=architecture), blobs(64)
+
+    def step(state, key):
+        return objective.update(state, batch, key)
+
+    run = jax.jit(lambda state: jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 1000)))
+    return run(fresh(architecture))[0].model.params
+
+
+@cache
+def scoring(architecture="soft-modular", **changes):
+    return jax.jit(tiny(architecture=architecture, **changes).evidence_of_all_skills)
+
+
+def evidence(architecture, states, model=None):
+    return scoring(architecture)(model or trained(architecture), states, jax.random.key(0))
+
+
+# The reward of given densities.
+
+
+def random_log_densities(rows=50, scale=5.0):
+    generator = np.random.default_rng(0)
+    log_density = jnp.asarray(generator.normal(scale=scale, size=(rows, SKILLS)), jnp.float32)
+    return log_density, jnp.eye(SKILLS)[np.arange(rows) % SKILLS]
+
+
+@EVERY_WEIGHT
+def test_the_reward_is_the_ratio_of_equation_1(weight):
+    log_density, skill = random_log_densities(scale=1.0)
+    density, own = np.exp(np.asarray(log_density, float)), np.asarray(skill, bool)
+    others = np.where(own, 0, density).sum(axis=-1)
+    ratio = weight * density[own] / (weight * density[own] / SKILLS + others / SKILLS)
+    np.testing.assert_allclose(deviation_reward(log_density, skill, weight), np.log(ratio), rtol=1e-4, atol=1e-5)
+
+
+@EVERY_WEIGHT
+def test_the_reward_is_at_most_the_logarithm_of_the_number_of_skills(weight):
+    reward = deviation_reward(*random_log_densities(scale=30.0), weight)
+    assert jnp.max(reward) <= math.log(SKILLS) + 1e-6
+    assert jnp.max(reward) > math.log(SKILLS) - 1e-3
+
+
+@EVERY_WEIGHT
+def test_the_reward_where_all_densities_tie(weight):
+    reward = deviation_reward(jnp.full((SKILLS, SKILLS), -7.0), jnp.eye(SKILLS), weight)
+    np.testing.assert_allclose(reward, math.log(weight * SKILLS / (weight + SKILLS - 1)), rtol=1e-5, atol=1e-6)
+
+
+def test_the_reward_grows_with_the_weight():
+    rewards = [deviation_reward(*random_log_densities(scale=1.0), weight) for weight in (0.5, 1.0, 1.5, 2.0, 3.0)]
+    assert jnp.min(jnp.diff(jnp.stack(rewards), axis=0)) > 0
+
+
+def test_a_constant_shared_by_all_skills_changes_nothing():
+    log_density, skill = random_log_densities()
+    shifted = deviation_reward(log_density + 3.0, skill, 1.5)
+    np.testing.assert_allclose(shifted, deviation_reward(log_density, skill, 1.5), rtol=1e-4, atol=1e-5)
+
+
+def test_weight_one_is_the_forward_mutual_information_of_dads():
+    dads = DADS(number_of_skills=SKILLS, hidden=(8,), variance=0.5)
+    state, batch = dads.init(jax.random.key(0), SPEC), blobs(12)
+    _, expected, _ = dads.reward(state, batch, jax.random.key(0))
+    log_density = dads.score_skills(state, batch.next_obs)
+    np.testing.assert_allclose(deviation_reward(log_density, batch.skill, 1.0), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("gap", [1e4, -1e4])
+def test_gaps_of_ten_thousand_nats_stay_finite(gap):
+    log_density = gap * jnp.eye(SKILLS) + jnp.arange(SKILLS, dtype=jnp.float32)[None, :]
+    reward, gradient = (
+        deviation_reward(log_density, jnp.eye(SKILLS), 1.5),
+        jax.grad(lambda x: jnp.sum(deviation_reward(x, jnp.eye(SKILLS), 1.5)))(log_density),
+    )
+    expected = math.log(SKILLS) if gap > 0 else math.log(SKILLS) + math.log(1.5) + gap
+    np.testing.assert_allclose(reward, np.full(SKILLS, expected), atol=5)
+    assert jnp.isfinite(gradient).all()
+
+
+# Theorem 1, on tables of state densities d[z, s].
+
+
+def tables(count=20, states=7):
+    generator = np.random.default_rng(0)
+    drawn = np.concatenate([generator.dirichlet(np.full(states, a), size=(count, SKILLS)) for a in (0.05, 1.0, 20.0)])
+    return (drawn + 1e-6) / (drawn + 1e-6).sum(axis=-1, keepdims=True)
+
+
+def mutual_information(table):
+    return np.mean(np.sum(table * np.log(table / table.mean(axis=0)), axis=-1))
+
+
+def deviation_objective(table, weight):
+    """I_SD3 = E[r_sd3] over skills and their states, with the library's reward."""
+    log_density = jnp.asarray(np.log(np.tile(table.T, (SKILLS, 1))), jnp.float32)
+    skill = jnp.asarray(np.repeat(np.eye(SKILLS), table.shape[1], axis=0), jnp.float32)
+    reward = np.asarray(deviation_reward(log_density, skill, weight)).reshape(table.shape)
+    return np.mean(np.sum(table * reward, axis=-1))
+
+
+@EVERY_WEIGHT
+def test_theorem_1_bounds_the_objective_by_the_mutual_information(weight):
+    for table in tables():
+        information, objective = mutual_information(table), deviation_objective(table, weight)
+        assert information - 1e-5 <= objective <= information + math.log(weight) + 1e-5
+
+
+def test_theorem_1_is_an_equality_at_weight_one():
+    for table in tables():
+        assert deviation_objective(table, 1.0) == pytest.approx(mutual_information(table), abs=1e-5)
+
+
+@pytest.mark.parametrize("weight", [1.5, 3.0])
+def test_theorem_1_is_strict_above_weight_one(weight):
+    # The proof's remainder: I_SD3 − I = log λ − E[log(1 + (λ − 1) p(z|s))].
+    for table in tables():
+        posterior = table / table.sum(axis=0)
+        remainder = np.mean(np.sum(table * np.log1p((weight - 1) * posterior), axis=-1))
+        difference = deviation_objective(table, weight) - mutual_information(table)
+        assert difference == pytest.approx(math.log(weight) - remainder, abs=1e-5)
+        assert remainder > 0
+
+
+# Theorem 2, in the tabular linear case: ŝ = W η(s, z) with one-hot η, W ~ N(0, I/κ), unit noise.
+
+RIDGE, STATES, DIMENSIONS = 0.5, 5, 3
+
+
+def features(pairs):
+    return np.eye(STATES * SKILLS)[pairs]
+
+
+def confidence(counts, pair):
+    """ηᵀΛ⁻¹η with the Gram matrix Λ = Σ ηηᵀ + κI of pairs seen ``counts`` times."""
+    seen = features(np.repeat(np.arange(STATES * SKILLS), counts))
+    gram = seen.T @ seen + RIDGE * np.eye(STATES * SKILLS)
+    return features(pair) @ np.linalg.solve(gram, features(pair))
+
+
+def information_gain(counts, pair):
+    """KL of the weights' posterior after one more visit from that before it, averaged over what the visit shows.
+
+    In units of the deviation before, each of the c weights of the pair is N(0, 1) before; after, its variance is
+    v = 1 / (1 + ηᵀΛ⁻¹η) and the square of its mean is 1 − v on average. The KL is linear in that square.
+    """
+    variance = 1 / (1 + confidence(counts, pair))
+    mean, log_variance = np.sqrt(1 - variance), np.log(variance)
+    return DiagonalNormal(jnp.full(DIMENSIONS, mean), jnp.full(DIMENSIONS, log_variance)).kl_to_standard().item()
+
+
+COUNTS = np.random.default_rng(0).integers(0, 40, size=STATES * SKILLS)
+
+
+def test_theorem_2_the_confidence_term_counts_visits():
+    for pair in range(STATES * SKILLS):
+        assert confidence(COUNTS, pair) == pytest.approx(1 / (COUNTS[pair] + RIDGE))
+
+
+def test_theorem_2_the_divergence_is_the_information_gain():
+    for pair in range(STATES * SKILLS):
+        gain = DIMENSIONS / 2 * math.log1p(confidence(COUNTS, pair))
+        assert information_gain(COUNTS, pair) == pytest.approx(gain, rel=1e-4)
+
+
+def test_theorem_2_the_bonus_is_below_the_count():
+    for pair in range(STATES * SKILLS):
+        assert 0 < information_gain(COUNTS, pair) < DIMENSIONS / 2 / (COUNTS[pair] + RIDGE)
+
+
+def test_theorem_2_the_bonus_tends_to_the_count():
+    ratios = []
+    for visits in (1, 10, 100, 1000):
+        counts = np.full(STATES * SKILLS, 3)
+        counts[7] = visits
+        ratios.append(information_gain(counts, 7) * (visits + RIDGE) * 2 / DIMENSIONS)
+    assert ratios == sorted(ratios)
+    assert ratios[0] < 0.8
+    assert ratios[-1] == pytest.approx(1, abs=2e-3)
+
+
+# The density model.
+
+
+@EVERY_ARCHITECTURE
+def test_the_evidence_of_all_skills_is_that_of_each_alone(architecture):
+    model, states = trained(architecture), blobs(6).next_obs
+
+    @jax.jit
+    def alone(state, skill):
+        posterior = model.posterior(model.encoder.shared(state), skill)
+        return posterior.mean, posterior.log_variance, model.decode(posterior.mean, skill)
+
+    together = evidence(architecture, states)
+    for row, state in enumerate(np.asarray(states, float)):
+        for index, skill in enumerate(jnp.eye(SKILLS)):
+            mean, log_variance, decoded = (np.asarray(x, float) for x in alone(states[row], skill))
+            likelihood = -0.5 * np.sum((state - decoded) ** 2 / VARIANCE + np.log(2 * np.pi * VARIANCE))
+            divergence = 0.5 * np.sum(np.exp(log_variance) + mean**2 - 1 - log_variance)
+            np.testing.assert_allclose(together.log_likelihood[row, index], likelihood, rtol=1e-3)
+            np.testing.assert_allclose(together.divergence[row, index], divergence, rtol=1e-3, atol=1e-5)
+
+
+def test_draws_of_the_latent_are_averaged_and_shared():
+    model, states, draws, key = trained(), blobs(6).next_obs, 3, jax.random.key(5)
+    noise = jax.random.normal(key, (draws, LATENT))
+
+    @jax.jit
+    def at_draw(state, skill, one):
+        posterior = model.posterior(model.encoder.shared(state), skill)
+        error = state - model.decode(posterior.mean + jnp.exp(posterior.log_variance / 2) * one, skill)
+        return -0.5 * jnp.sum(error**2 / VARIANCE + math.log(2 * math.pi * VARIANCE))
+
+    found = scoring(latent_samples=draws)(model, states, key).log_likelihood
+    for row, index in [(0, 0), (3, 1), (5, 3)]:
+        by_hand = np.mean([at_draw(states[row], jnp.eye(SKILLS)[index], one) for one in noise])
+        np.testing.assert_allclose(found[row, index], by_hand, rtol=1e-4)
+
+
+@EVERY_ARCHITECTURE
+def test_the_bound_is_the_weighted_squared_error_of_the_authors(architecture):
+    # ‖s − ŝ‖² + β KL is β times the negative ELBO with σ² = β/2, up to a constant.
+    weight, batch = 2 * VARIANCE, blobs(6)
+    terms = evidence(architecture, batch.next_obs)
+    squared = -2 * VARIANCE * (terms.log_likelihood + math.log(2 * math.pi * VARIANCE))
+    by_error = -(squared + weight * terms.divergence) / weight - math.log(math.pi * weight)
+    np.testing.assert_allclose(terms.bound, by_error, rtol=1e-4)
+    assert jnp.min(squared) >= -1e-4
+
+
+@EVERY_ARCHITECTURE
+def test_the_bound_bounds_the_density_of_the_model(architecture):
+    model, states = trained(architecture), blobs(SKILLS * 2, seed=9).next_obs
+    axis = jnp.linspace(-6, 6, 121)
+    grid = jnp.stack(jnp.meshgrid(axis, axis), axis=-1).reshape(-1, LATENT)
+
+    @jax.jit
+    def log_density(state, skill):
+        """The integral over the latent on a grid."""
+        error = state[None, :] - jax.vmap(lambda latent: model.decode(latent, skill))(grid)
+        likelihood = -0.5 * jnp.sum(error**2 / VARIANCE + math.log(2 * math.pi * VARIANCE), axis=-1)
+        prior = -0.5 * jnp.sum(grid**2 + math.log(2 * math.pi), axis=-1)
+        return jax.nn.logsumexp(likelihood + prior) + 2 * jnp.log(axis[1] - axis[0])
+
+    true = jax.vmap(jax.vmap(log_density, (None, 0)), (0, None))(states, jnp.eye(SKILLS))
+    sampled = partial(tiny(architecture=architecture, latent_samples=8).evidence_of_all_skills, model, states)
+    terms = jax.jit(jax.vmap(sampled))(jax.random.split(jax.random.key(0), 64))
+    bound, likelihood = jnp.mean(terms.bound, axis=0), jnp.mean(terms.log_likelihood, axis=0)
+    assert jnp.min(true - bound) > -0.1
+    # Where the model was trained the bound is near, and the likelihood alone is no bound.
+    own = jnp.arange(len(states)), jnp.arange(len(states)) % SKILLS
+    assert jnp.median((true - bound)[own]) < 3
+    assert jnp.max((likelihood - true)[own]) > 0.5
+
+
+@EVERY_ARCHITECTURE
+def test_a_density_does_not_depend_on_its_batch(architecture):
+    states = blobs(6).next_obs
+    together = evidence(architecture, states).bound
+    others_changed = evidence(architecture, states.at[1:].set(37.0)).bound
+    np.testing.assert_allclose(others_changed[0], together[0], rtol=1e-5)
+    np.testing.assert_allclose(evidence(architecture, states[2:3]).bound[0], together[2], rtol=1e-4)
+    assert np.abs(others_changed[1] - together[1]).max() > 1
+
+
+@EVERY_ARCHITECTURE
+def test_the_decoder_sees_the_state_only_through_the_latent(architecture):
+    # With an encoder whose output ignores the state, the likelihood of a state must be a parabola around a fixed mean.
+    objective, model = tiny(architecture=architecture), trained(architecture)
+
+    def last_weight(model):
+        return model.encoder.output.weight if architecture == "soft-modular" else model.encoder.rest.layers[-1].weight
+
+    blind = eqx.tree_at(last_weight, model, replace_fn=jnp.zeros_like)
+
+    def likelihoods(state):
+        return objective.evidence_of_all_skills(blind, state[None], jax.random.key(0)).log_likelihood[0]
+
+    curvature = jax.jit(jax.vmap(jax.hessian(lambda state: likelihoods(state)[1])))(blobs(6).next_obs)
+    np.testing.assert_allclose(curvature, np.tile(-np.eye(2) / VARIANCE, (6, 1, 1)), atol=1e-3)
+
+
+@EVERY_ARCHITECTURE
+def test_the_decoder_tells_skills_apart_where_the_latent_is_zero(architecture):
+    decoded = jax.vmap(fresh(architecture).model.params.decode, (None, 0))(jnp.zeros(LATENT), jnp.eye(SKILLS))
+    apart = np.linalg.norm(np.asarray(decoded)[:, None] - np.asarray(decoded)[None], axis=-1)
+    assert apart[~np.eye(SKILLS, dtype=bool)].min() > 1e-4
+
+
+@EVERY_ARCHITECTURE
+def test_permuted_skills_have_permuted_densities(architecture):
+    order = np.asarray([2, 0, 3, 1])
+    model, states = trained(architecture), blobs(6).next_obs
+    permuted = eqx.tree_at(
+        lambda model: (model.embed_for_encoder.weight, model.embed_for_decoder.weight),
+        model,
+        replace_fn=lambda weight: weight[:, order],
+    )
+    before, after = (evidence(architecture, states, one) for one in (model, permuted))
+    np.testing.assert_allclose(after.bound, before.bound[:, order], rtol=1e-4)
+    np.testing.assert_allclose(after.divergence, before.divergence[:, order], rtol=1e-4, atol=1e-6)
+    assert np.abs(after.bound - before.bound).max() > 1
+
+
+@cache
+def after_one_update(architecture):
+    objective = tiny(architecture=architecture)
+    return jax.jit(objective.update)(fresh(architecture), blobs(64), jax.random.key(0))[0].model.params
+
+
+@EVERY_ARCHITECTURE
+def test_every_part_of_the_model_learns(architecture):
+    before, after = fresh(architecture).model.params, after_one_update(architecture)
+    for path, moved in jax.tree.leaves_with_path(jax.tree.map(lambda a, b: jnp.any(a != b), before, after)):
+        assert moved, jax.tree_util.keystr(path)
+
+
+@pytest.mark.parametrize("net", ["encoder", "decoder"])
+def test_every_module_learns(net):
+    before, after = (getattr(model, net) for model in (fresh().model.params, after_one_update("soft-modular")))
+
+    def moved(old, new, axes):
+        return np.any(np.asarray(old) != np.asarray(new), axis=axes)
+
+    first = [one.first.weight.reshape(MODULES, MODULE_WIDTH, WIDTH) for one in (before, after)]
+    assert moved(*first, (1, 2)).all()
+    assert moved(before.weights, after.weights, (2, 3)).shape == (LAYERS - 1, MODULES)
+    assert moved(before.weights, after.weights, (2, 3)).all()
+    assert moved(before.biases, after.biases, 2).all()
+    assert moved(before.routes, after.routes, 2).all()
+    assert moved(before.gates, after.gates, (1, 2)).all()
+    assert moved(before.last_route.weight, after.last_route.weight, 1).all()
+    assert moved(before.output.weight, after.output.weight, 1).all()
+
+
+@pytest.mark.parametrize("net", ["encoder", "decoder"])
+def test_trained_routings_still_sum_to_one(net):
+    chosen = getattr(trained(), net)
+    inputs = 5 * jax.random.normal(jax.random.key(0), (20, 2))
+    skills = jax.vmap(getattr(trained(), f"embed_for_{net}"))(jnp.eye(SKILLS)[np.arange(20) % SKILLS])
+    between, joining = jax.jit(jax.vmap(lambda x, skill: chosen.routing(chosen.shared(x)[0], skill)))(inputs, skills)
+    assert len(between) == LAYERS - 1
+    np.testing.assert_allclose(jnp.sum(jnp.stack(between), axis=-1), np.ones((LAYERS - 1, 20, MODULES)), rtol=1e-5)
+    np.testing.assert_allclose(jnp.sum(joining, axis=-1), np.ones(20), rtol=1e-5)
+
+
+def test_several_fitting_steps_are_several_steps_of_the_optimiser():
+    update = jax.jit(tiny(architecture="plain", fitting_steps=3).update)
+    state, _ = update(fresh("plain"), blobs(16), jax.random.key(0))
+    assert jax.tree.leaves(state.model.opt_state)[0] == 3
+
+
+# The reward, from a table of evidence in place of a model.
+
+LIKELIHOOD = np.asarray([[-1.0, -3.0, -2.0, -9.0], [-5.0, -4.0, -1.0, -1.5], [0.5, -7.0, -2.0, 0.0]], np.float32)
+DIVERGENCE = np.asarray([[0.1, 2.0, 0.3, 4.0], [3.0, 0.2, 0.1, 1.0], [1.0, 1.1, 0.7, 6.0]], np.float32)
+OWN = np.asarray([0, 3, 1])
+DEVIATION_BY_HAND = {
+    name: np.log(SKILLS)
+    + np.log(1.5)
+    + log_density[np.arange(3), OWN]
+    - np.log(np.exp(log_density) @ np.ones(SKILLS) + 0.5 * np.exp(log_density[np.arange(3), OWN]))
+    for name, log_density in {"elbo": LIKELIHOOD - DIVERGENCE, "reconstruction": LIKELIHOOD}.items()
+}
+OWN_BONUS = DIVERGENCE[np.arange(3), OWN]
+
+
+@pytest.fixture
+def given_evidence(monkeypatch):
+    table = Evidence(jnp.asarray(LIKELIHOOD), jnp.asarray(DIVERGENCE))
+    monkeypatch.setattr(SD3, "evidence_of_all_skills", lambda *_: table)
+
+
+def rewards(state=None, **changes):
+    batch = experience(np.zeros((3, 2)), np.eye(SKILLS)[OWN])
+    return tiny(**changes).reward(state or fresh(), batch, jax.random.key(0))
+
+
+@pytest.mark.parametrize("density", ["elbo", "reconstruction"])
+@pytest.mark.usefixtures("given_evidence")
+def test_the_density_is_the_bound_or_the_likelihood_alone(density):
+    _, reward, _ = rewards(density=density, exploration_ratio=0.0)
+    np.testing.assert_allclose(reward, DEVIATION_BY_HAND[density], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("bonus", "expected"), [("own", OWN_BONUS), ("mean", DIVERGENCE.mean(axis=-1))])
+@pytest.mark.usefixtures("given_evidence")
+def test_the_bonus_is_the_divergence_of_the_own_skill_or_of_all(bonus, expected):
+    _, reward, _ = rewards(bonus=bonus, exploration_ratio=0.7)
+    np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.7 * expected, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("given_evidence")
+def test_the_floor_holds_the_deviation_and_not_the_bonus():
+    _, reward, metrics = rewards(floor=-1.0, exploration_ratio=0.1)
+    assert (DEVIATION_BY_HAND["elbo"] < -1).any()
+    np.testing.assert_allclose(reward, np.maximum(DEVIATION_BY_HAND["elbo"], -1) + 0.1 * OWN_BONUS, rtol=1e-4)
+    assert metrics["deviation_floored"] == pytest.approx(np.mean(DEVIATION_BY_HAND["elbo"] < -1))
+
+
+@pytest.mark.usefixtures("given_evidence")
+def test_the_reward_is_scaled_as_a_whole():
+    np.testing.assert_allclose(rewards(reward_scale=0.1)[1], 0.1 * rewards()[1], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("given_evidence")
+def test_the_unit_of_the_bonus_multiplies_it():
+    _, reward, _ = rewards(exploration_ratio=0.1, bonus_scale=5.0)
+    np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.5 * OWN_BONUS, rtol=1e-4)
+
+
+@EVERY_ARCHITECTURE
+def test_the_rewards_of_a_trained_model_prefer_the_own_region(architecture):
+    objective, batch = tiny(architecture=architecture, exploration_ratio=0.0), blobs(16, seed=4)
+    state = fresh(architecture)
+    state = state._replace(model=state.model._replace(params=trained(architecture)))
+    score = jax.jit(lambda skill: objective.reward(state, batch._replace(skill=skill), jax.random.key(0))[1])
+    own, foreign = score(batch.skill), score(jnp.roll(batch.skill, 1, axis=-1))
+    assert jnp.mean(own) > 1.2
+    assert jnp.mean(foreign) < 0
+
+
+# The history of scored states.
+
+
+def remembering(batches, **changes):
+    objective = tiny(architecture="plain", **changes)
+    history = objective.init(jax.random.key(0), SPEC).history
+    for batch in batches:
+        history = objective._remember(history, batch)
+    return history
+
+
+def numbered(*numbers):
+    """States (i, i) with skill i modulo the number of skills."""
+    return experience(np.asarray(numbers)[:, None].repeat(2, axis=1), np.eye(SKILLS)[np.asarray(numbers) % SKILLS])
+
+
+def test_history_is_newest_first_and_the_oldest_fall_off():
+    history = remembering([numbered(1, 2), numbered(3, 4), numbered(5, 6)], history=5)
+    np.testing.assert_array_equal(history.obs[:, 0], [5, 6, 3, 4, 1])
+    np.testing.assert_array_equal(jnp.argmax(history.skill, axis=-1), np.asarray([5, 6, 3, 4, 1]) % SKILLS)
+
+
+def test_history_counts_its_rows_up_to_its_size():
+    filled = [int(remembering([numbered(1, 2)] * times, history=5).filled) for times in range(4)]
+    assert filled == [0, 2, 4, 5]
+
+
+def test_rewards_push_the_next_states_into_the_history(monkeypatch):
+    table = Evidence(jnp.zeros((2, SKILLS)), jnp.zeros((2, SKILLS)))
+    monkeypatch.setattr(SD3, "evidence_of_all_skills", lambda *_: table)
+    objective = tiny(architecture="plain", history=5)
+    state = fresh("plain")._replace(history=remembering([], history=5))
+    state, _, _ = objective.reward(state, numbered(1, 2), jax.random.key(0))
+    np.testing.assert_array_equal(state.history.obs[:2, 0], [1, 2])
+    assert state.history.filled == 2
+
+
+def fitting_rows(newest_fraction, filled, rows=2000):
+    objective = tiny(history=8, newest_fraction=newest_fraction)
+    history = History(numbered(*range(10, 18)).next_obs, numbered(*range(10, 18)).skill, jnp.asarray(filled, jnp.int32))
+    states, skills = objective._fitting_batch(history, numbered(*[1] * rows), jax.random.key(0))
+    return np.asarray(states[:, 0]), np.argmax(skills, axis=-1)
+
+
+@pytest.mark.parametrize("newest_fraction", [0.0, 0.3, 0.8, 1.0])
+def test_the_asked_share_of_a_fitting_batch_is_old(newest_fraction):
+    states, _ = fitting_rows(newest_fraction, filled=8)
+    assert np.mean(states >= 10) == pytest.approx(1 - newest_fraction, abs=0.03)
+
+
+def test_old_rows_are_drawn_evenly_with_their_skills():
+    states, skills = fitting_rows(0.0, filled=8)
+    np.testing.assert_array_equal(states % SKILLS, skills)
+    np.testing.assert_allclose([np.mean(states == number) for number in range(10, 18)], 1 / 8, atol=0.03)
+
+
+def test_rows_that_were_never_filled_are_not_drawn():
+    states, _ = fitting_rows(0.0, filled=3)
+    assert set(states) == {10, 11, 12}
+
+
+def test_an_empty_history_leaves_the_newest_batch():
+    states, _ = fitting_rows(0.0, filled=0)
+    assert set(states) == {1}
+
+
+def test_an_update_fits_the_history():
+    objective = tiny(architecture="plain", history=8, newest_fraction=0.0)
+    update = jax.jit(objective.update)
+    state = fresh("plain")._replace(history=remembering([blobs(8)], history=8))
+    first, second = (
+        update(state, batch, jax.random.key(0))[1]["model_loss"] for batch in (blobs(16), numbered(*[9] * 16))
+    )
+    assert first == second
