@@ -231,6 +231,18 @@ def _preset_of(arguments: list[str]) -> str:
     return "default"
 
 
+def _without(arguments: list[str], flags: tuple[str, ...]) -> list[str]:
+    """The arguments less some flags and their values: where results go does not belong to how they are made."""
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if skip or argument.partition("=")[0] in flags:
+            skip = not skip and "=" not in argument
+            continue
+        kept.append(argument)
+    return kept
+
+
 def _evaluate(arguments: list[str]) -> None:
     from skillscape.api import load, summarise_runs
 
@@ -282,7 +294,7 @@ def _reproduce(arguments: list[str]) -> None:
     name, *rest = arguments
     choose("experiment", name, EXPERIMENTS, "skillscape reproduce --help")
     options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
-    command = " ".join(["skillscape", "reproduce", *arguments])
+    command = " ".join(["skillscape", "reproduce", name, *_without(rest, ("--out", "--runs"))])
     request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
     for comparison in plan(name, request):
         display = Display(options.runs / comparison.name, comparison.seeds)
