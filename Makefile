@@ -13,10 +13,10 @@ demo: install  ## train SD3 with 10 skills in square_a, print the measures, draw
 	$(BIN)/skillscape plot runs/demo
 
 test: install  ## the fast suite
-	$(BIN)/python -m pytest -m "not slow" -n $(PYTEST_WORKERS)
+	$(BIN)/python -m pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadfile
 
 test-slow: install  ## everything, some of it for minutes
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
 
 lint: install  ## ruff and the type checker
 	$(BIN)/ruff check .

@@ -109,6 +109,7 @@ def _resumed(folder: Path, config: Pretraining) -> Run:
             f"{folder} was trained with another {different[0]}; resume it with its own settings "
             "(see its config.json) or choose another --out."
         )
+    run.newest_state()  # a damaged checkpoint is refused before anything is compiled
     if ours["steps"] == theirs["steps"]:
         return run
     if config.steps < run.config.steps:

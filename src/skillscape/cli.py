@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import tyro
 
-from skillscape.errors import UserError
+from skillscape.errors import Interrupted, UserError, choose
 
 ObjectiveOptions = TypeVar("ObjectiveOptions")
 BackboneOptions = TypeVar("BackboneOptions")
@@ -104,8 +104,6 @@ class ReproduceOptions:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
-    from skillscape.training.loop import Interrupted
-
     try:
         _dispatch(list(sys.argv[1:] if arguments is None else arguments))
     except UserError as error:
@@ -126,8 +124,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _dispatch(arguments: list[str]) -> None:
-    from skillscape.presets import choose
-
     commands = {
         "methods": _methods,
         "envs": _envs,
@@ -179,7 +175,7 @@ def _envs_options() -> None:
 def _pretrain(arguments: list[str]) -> None:
     from skillscape.api import maze_name, pretrain
     from skillscape.objectives import registry
-    from skillscape.presets import choose, settings
+    from skillscape.presets import settings
 
     trainable = {name: kind for name, kind in registry().items() if name != "extrinsic"}
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -282,7 +278,6 @@ def _plot(arguments: list[str]) -> None:
 def _reproduce(arguments: list[str]) -> None:
     from skillscape.experiments.comparison import compare, table, write
     from skillscape.experiments.mazes import EXPERIMENTS, Request, plan
-    from skillscape.presets import choose
 
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")

@@ -1,5 +1,22 @@
-"""The one exception that a user is meant to see. Imports nothing, so that every module can raise it."""
+"""What a user is meant to be told. Imports nothing of the library, so that every module can raise it."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class UserError(Exception):
     """A mistake of the user, told in one sentence that says what to do; the command line exits with 2."""
+
+
+class Interrupted(Exception):
+    """Training was asked to stop and has saved its state."""
+
+
+def choose(kind: str, name: str, known: Iterable[str], command: str) -> None:
+    """Refuse a name that is not among the known ones, suggesting the nearest; ``command`` lists them."""
+    names = list(known)
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}."
+    raise UserError(f"There is no {kind} {name!r}: {hint} `{command}` lists them.")

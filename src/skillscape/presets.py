@@ -1,12 +1,11 @@
 """Named settings. A preset is a Python value; ``default`` is what the evidence in docs/mazes.md chose."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from skillscape.backbones.ppo import PPO
-from skillscape.errors import UserError
+from skillscape.errors import choose
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.objectives.sd3 import SD3
@@ -65,12 +64,3 @@ def settings(method: str, preset: str = "default") -> Settings:
     choose("method", method, registry(), "skillscape methods")
     choose("preset", preset, PRESETS, "skillscape pretrain --help")
     return PRESETS[preset](method)
-
-
-def choose(kind: str, name: str, known: Any, command: str) -> None:  # noqa: ANN401  any collection of names
-    """Refuse a name that is not known, suggesting the nearest."""
-    if name in known:
-        return
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-    raise UserError(f"There is no {kind} {name!r}: {hint} `{command}` lists them.")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from skillscape.errors import UserError
+from skillscape.errors import UserError, choose
 from skillscape.experiments.comparison import Arm, Comparison
 from skillscape.objectives.sd3 import SD3
-from skillscape.presets import Settings, choose, settings
+from skillscape.presets import Settings, settings
 
 PAPER_METHODS = ("sd3", "diayn", "dads", "cic")
 LABELS = {"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC"}

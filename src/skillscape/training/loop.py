@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from skillscape.errors import UserError
+from skillscape.errors import Interrupted, UserError
 from skillscape.training.checkpoint import checkpoint_folder, keep_newest, save_tree
 from skillscape.training.fused import TrainState, iteration
 from skillscape.training.log import MetricsLog, Pace
@@ -21,10 +21,6 @@ OnProgress = Callable[[Run, int, str, Mapping[str, float]], None]
 """Told after every iteration: run, step, pace in words, the newest metrics and measures."""
 
 KEPT_CHECKPOINTS = 2
-
-
-class Interrupted(Exception):
-    """Training was asked to stop and has saved its state."""
 
 
 def train_all(runs: Sequence[Run], evaluate: Evaluate, on_progress: OnProgress, *, workers: int) -> None:
