@@ -120,7 +120,9 @@ def by_number_of_seeds() -> dict[str, dict[str, float]]:
     jax.block_until_ready(batched(states))
     vmapped = seconds(lambda: batched(states), 2)
     single = program.run(0, 1)
-    found["vmap of 4"] = {"relative_to_one_after_the_other": vmapped / (4 * seconds(lambda: program.advance(single), 4))}
+    found["vmap of 4"] = {
+        "relative_to_one_after_the_other": vmapped / (4 * seconds(lambda: program.advance(single), 4))
+    }
     return found
 
 

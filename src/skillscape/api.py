@@ -53,6 +53,8 @@ def pretrain(
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
     chosen = settings(method, preset)
+    if method == "extrinsic":
+        raise UserError("extrinsic is the task's own reward, which pre-training goes without; choose another method.")
     if objective is not None and objective.name != method:
         raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
     layout = load_layout(maze_name(env))

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from skillscape.envs import gym as maze_gym
 from skillscape.envs.layouts import builtin_layouts, parse_layout
-from skillscape.types import UserError
+from skillscape.errors import UserError
 
 NAMES = [f"skillscape/{name}-v0" for name in builtin_layouts()]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout, parse_layout
-from skillscape.types import UserError
+from skillscape.errors import UserError
 
 # cells, passages, moves to the farthest cell, the farthest cells, bounds; counted by hand on drawings of the mazes.
 FACTS = {

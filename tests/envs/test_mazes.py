@@ -10,7 +10,7 @@ import pytest
 from skillscape.envs.base import JaxEnv
 from skillscape.envs.layouts import builtin_layouts, load_layout, parse_layout
 from skillscape.envs.mazes import WALL_MARGIN, Maze, make_maze
-from skillscape.types import UserError
+from skillscape.errors import UserError
 
 NEAR = 2e-6
 OWN = parse_layout("....#\n.#S#.\n.##..\n.....\n", "own")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skillscape.envs.layouts import load_layout
+from skillscape.errors import UserError
 from skillscape.evaluation.mazes import (
     coverage,
     distinguishability,
@@ -13,7 +14,6 @@ from skillscape.evaluation.mazes import (
     reach,
     skill_accuracy,
 )
-from skillscape.types import UserError
 
 SQUARE = load_layout("square_a")
 CELLS = np.asarray(SQUARE.cells, dtype=float)

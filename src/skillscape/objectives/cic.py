@@ -54,7 +54,7 @@ class CIC(Objective[CICState]):
 
     @property
     def skills(self) -> Discrete:
-        """N one-hot skills."""
+        """n one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property

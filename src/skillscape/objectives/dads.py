@@ -43,7 +43,7 @@ class DADS(Objective[DADSState]):
 
     @property
     def skills(self) -> Discrete:
-        """N one-hot skills."""
+        """n one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property

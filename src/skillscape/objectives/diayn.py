@@ -37,7 +37,7 @@ class DIAYN(Objective[DIAYNState]):
 
     @property
     def skills(self) -> Discrete:
-        """N one-hot skills."""
+        """n one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property

@@ -135,7 +135,7 @@ class SD3(Objective[SD3State]):
 
     @property
     def skills(self) -> Discrete:
-        """N one-hot skills."""
+        """n one-hot skills."""
         return Discrete(self.number_of_skills)
 
     @property
@@ -241,7 +241,7 @@ class SD3(Objective[SD3State]):
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
-        """Scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
+        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
         evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
@@ -266,6 +266,6 @@ class SD3(Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
-        """log d_z(s) for every skill, from the posterior's mean."""
+        """log d_z(s) for every skill; draws of h, where asked for, are the same at every call."""
         evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
         return evidence.bound if self.density == "elbo" else evidence.log_likelihood
