@@ -81,9 +81,9 @@ def by_number_of_skills() -> dict[str, dict[str, float]]:
     """Time of SD3's fit and all-skill reward of one batch as the number of skills grows."""
     found: dict[str, dict[str, float]] = {}
     objective = settings("sd3").objective
+    key = jax.random.key(0)
     for number in (10, 20, 40, 80):
         one: SD3 = replace(objective, number_of_skills=number)  # type: ignore[type-var,assignment]
-        key = jax.random.key(0)
         state = jax.jit(lambda key, one=one: one.init(key, Spec((2,), 2)))(key)
         obs = jax.random.normal(key, (2500, 2))
         batch = Experience(obs, obs, obs, one.skills.sample(key, 2500), jnp.zeros(2500))
