@@ -20,9 +20,7 @@ GRID_STEP = 0.1
 
 def caption(measures: MazeMeasures) -> str:
     """The line of numbers under a panel."""
-    return (
-        f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f} · I(S;Z) {measures.distinguishability:.2f} nats"
-    )
+    return f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f} · I(S;Z) {measures.distinguishability:.2f}"
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
