@@ -38,7 +38,13 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
     maps, extent = visitation_maps(positions[0], layout)
     note = f"{method}, seed {first.config.seed}"
     density_figure(
-        maps, extent, layout, folder / "visitation.png", f"Time spent by each skill ({note})", "fraction of time"
+        maps,
+        extent,
+        layout,
+        folder / "visitation.png",
+        f"Time spent by each skill ({note})",
+        "fraction of time",
+        shared_scale=False,
     )
     written = [folder / "trajectories.png", folder / "visitation.png"]
     try:
@@ -52,6 +58,7 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
         folder / "density.png",
         f"Density of each skill according to the model ({note})",
         "density per unit area",
+        shared_scale=False,
     )
     return [*written, folder / "density.png"]
 
