@@ -69,6 +69,8 @@ class SD3State(NamedTuple):
 
     model: Learner[ConditionalVAE]
     history: History
+    scored: Int[Array, ""]
+    """States scored so far: the clock of the bonus."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -98,8 +100,10 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    bonus_scale: float = 12.5
+    bonus_scale: float = 16.0
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
+    bonus_ramp: int = 50_000
+    """Scored states over which the bonus grows from nothing: skills find apart first, then explore; 0 for at once."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = -1.0
@@ -162,7 +166,7 @@ class SD3(Objective[SD3State]):
         history = History(
             jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
         )
-        return SD3State(learner(self._transform, model), history)
+        return SD3State(learner(self._transform, model), history, jnp.asarray(0, jnp.int32))
 
     def _log_likelihood(
         self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -236,7 +240,7 @@ class SD3(Objective[SD3State]):
             return descend(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
+        return SD3State(model, state.history, state.scored), jax.tree.map(lambda values: values[-1], metrics)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
@@ -248,14 +252,22 @@ class SD3(Objective[SD3State]):
         own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
         bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        reward = self.reward_scale * (floored + self.exploration_ratio * self.bonus_scale * bonus)
+        weight = self.exploration_ratio * self.bonus_scale * self._ramp(state.scored)
+        reward = self.reward_scale * (floored + weight * bonus)
         metrics = {
             "deviation": jnp.mean(deviation),
             "deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
             "bonus_deviation": jnp.std(bonus),
         }
-        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
+        scored = state.scored + batch.reward.shape[0]
+        return SD3State(state.model, self._remember(state.history, batch), scored), reward, metrics
+
+    def _ramp(self, scored: Int[Array, ""]) -> Float[Array, ""]:
+        """The share of the bonus that is paid after ``scored`` states."""
+        if not self.bonus_ramp:
+            return jnp.ones(())
+        return jnp.minimum(scored.astype(jnp.float32) / self.bonus_ramp, 1.0)
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Push the batch in front of the history; the oldest rows fall off."""
