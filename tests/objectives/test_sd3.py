@@ -25,6 +25,7 @@ tiny = partial(
     deviation_weight=1.5,
     exploration_ratio=0.04,
     bonus_scale=1.0,
+    bonus_ramp=0,
     density="elbo",
     bonus="own",
     latent_samples=0,
@@ -478,6 +479,15 @@ def test_the_reward_is_scaled_as_a_whole():
 def test_the_unit_of_the_bonus_multiplies_it():
     _, reward, _ = rewards(exploration_ratio=0.1, bonus_scale=5.0)
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.5 * OWN_BONUS, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("scored", "share"), [(0, 0.0), (25, 0.25), (100, 1.0), (500, 1.0)])
+@pytest.mark.usefixtures("given_evidence")
+def test_the_bonus_grows_with_the_states_scored(scored, share):
+    state = fresh()._replace(scored=jnp.asarray(scored, jnp.int32))
+    after, reward, _ = rewards(state, exploration_ratio=0.8, bonus_ramp=100)
+    np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.8 * share * OWN_BONUS, rtol=1e-4)
+    assert after.scored == scored + 3
 
 
 @EVERY_ARCHITECTURE

@@ -100,10 +100,10 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    bonus_scale: float = 16.0
+    bonus_scale: float = 12.5
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
-    bonus_ramp: int = 50_000
-    """Scored states over which the bonus grows from nothing: skills find apart first, then explore; 0 for at once."""
+    bonus_ramp: int = 0
+    """Scored states over which the bonus grows from nothing: skills part first, then explore; 0 pays it at once."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = -1.0
