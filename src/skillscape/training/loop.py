@@ -26,8 +26,8 @@ KEPT_CHECKPOINTS = 2
 def train_all(runs: Sequence[Run], evaluate: Evaluate, on_progress: OnProgress, *, workers: int) -> None:
     """Train runs that differ in nothing but their seed, ``workers`` at a time, each resuming where it stands.
 
-    Seeds share one compiled program and run in threads, one core each: XLA:CPU leaves the cores idle on products this
-    small, and batching the seeds with ``vmap`` is several times slower (docs/performance.md). A seed's numbers do not
+    Seeds share one compiled program and run in threads: XLA:CPU leaves cores idle on products this small, and batching
+    the seeds with ``vmap`` gains nothing (docs/performance.md). A seed's numbers do not
     depend on its company. Ctrl-C saves every seed and raises ``Interrupted``.
     """
     stop = Event()
