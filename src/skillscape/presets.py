@@ -31,6 +31,7 @@ def _paper(method: str) -> Settings:
     """The literal settings of the papers and their codes: PPO entropy 0.025, plain α, no floor, newest batch only."""
     literal = SD3(
         bonus_scale=1.0,
+        bonus_gate=False,
         floor=None,
         width=128,
         module_width=64,

@@ -69,8 +69,6 @@ class SD3State(NamedTuple):
 
     model: Learner[ConditionalVAE]
     history: History
-    scored: Int[Array, ""]
-    """States scored so far: the clock of the bonus."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -82,6 +80,17 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
     number = log_density.shape[-1]
     weighted = log_density + skill * math.log(weight)
     return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
+
+
+def separation(deviation: Float[Array, " n"], number: int, weight: float) -> Float[Array, ""]:
+    """How far ``number`` skills have parted, from the mean r_sd3 of a batch: 0 where densities tie, 1 at its bound.
+
+    (mean r_sd3 − tie) / (log n − tie) with tie = log(λn / (λ + n − 1)), kept within [0, 1]; one skill alone has parted.
+    """
+    if number == 1:
+        return jnp.ones(())
+    tie = math.log(weight * number / (weight + number - 1))
+    return jnp.clip((jnp.mean(deviation) - tie) / (math.log(number) - tie), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -100,10 +109,11 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    bonus_scale: float = 12.5
+    bonus_scale: float = 25.0
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
-    bonus_ramp: int = 0
-    """Scored states over which the bonus grows from nothing: skills part first, then explore; 0 pays it at once."""
+    bonus_gate: bool = True
+    """Pay the bonus in proportion to how far the skills have parted (see ``separation``): skills that are still alike
+    part first and explore then, and where exploring mixes them up again it is paid less."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = -1.0
@@ -166,7 +176,7 @@ class SD3(Objective[SD3State]):
         history = History(
             jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
         )
-        return SD3State(learner(self._transform, model), history, jnp.asarray(0, jnp.int32))
+        return SD3State(learner(self._transform, model), history)
 
     def _log_likelihood(
         self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -240,34 +250,32 @@ class SD3(Objective[SD3State]):
             return descend(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history, state.scored), jax.tree.map(lambda values: values[-1], metrics)
+        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
-        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
+        """scale · (max(r_sd3(s', z), floor) + α g r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history.
+
+        g is the bonus's scale, times how far the skills have parted where the bonus is gated.
+        """
         evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
         own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
         bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        weight = self.exploration_ratio * self.bonus_scale * self._ramp(state.scored)
+        parted = separation(floored, self.number_of_skills, self.deviation_weight)
+        weight = self.exploration_ratio * self.bonus_scale * (parted if self.bonus_gate else jnp.ones(()))
         reward = self.reward_scale * (floored + weight * bonus)
         metrics = {
             "deviation": jnp.mean(deviation),
             "deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
             "bonus_deviation": jnp.std(bonus),
+            "bonus_weight": weight,
         }
-        scored = state.scored + batch.reward.shape[0]
-        return SD3State(state.model, self._remember(state.history, batch), scored), reward, metrics
-
-    def _ramp(self, scored: Int[Array, ""]) -> Float[Array, ""]:
-        """The share of the bonus that is paid after ``scored`` states."""
-        if not self.bonus_ramp:
-            return jnp.ones(())
-        return jnp.minimum(scored.astype(jnp.float32) / self.bonus_ramp, 1.0)
+        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Push the batch in front of the history; the oldest rows fall off."""
