@@ -1,16 +1,17 @@
-"""The maze figures of the paper as comparisons: the square maze, the tree, and the exploration ratio."""
+"""The maze figures of the paper as comparisons: the square maze, the tree, and SD3 with one setting changed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from skillscape.errors import UserError, choose
+from skillscape.errors import choose
 from skillscape.experiments.comparison import Arm, Comparison
-from skillscape.objectives.sd3 import SD3
 from skillscape.presets import Settings, settings
 
 PAPER_METHODS = ("sd3", "diayn", "dads", "cic")
 LABELS = {"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC"}
 EXPLORATION_RATIOS = (0.0, 0.02, 0.04, 0.08)
+DEVIATION_WEIGHTS = (0.5, 1.0, 1.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def _arm(request: Request, method: str, skills: int) -> Arm:
 
 def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> Comparison:
     steps = request.steps or settings("sd3", request.preset).steps
+    # Another entropy is another experiment: its runs and results must not meet the default's.
+    name = name if request.entropy is None else f"{name}-entropy-{request.entropy:g}"
     return Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command)
 
 
@@ -63,28 +66,46 @@ def tree(request: Request) -> list[Comparison]:
     ]
 
 
+def _sd3_arms(request: Request, variants: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Arm]:
+    """SD3 with some settings changed: (label, folder, changes) each."""
+    chosen = _settings(request, "sd3")
+    return [
+        Arm(label, folder, "sd3", replace(chosen.objective, **changes), chosen.backbone)
+        for label, folder, changes in variants
+    ]
+
+
 def ablation_alpha(request: Request) -> list[Comparison]:
     """SD3 in the square maze at exploration ratios α ∈ {0, 0.02, 0.04, 0.08}."""
-    chosen = _settings(request, "sd3")
-    if not isinstance(chosen.objective, SD3):
-        raise UserError("ablation-alpha is about SD3 only.")
-    arms = [
-        Arm(
-            f"SD3, α = {ratio:g}",
-            f"alpha-{ratio:g}",
-            "sd3",
-            replace(chosen.objective, exploration_ratio=ratio),
-            chosen.backbone,
-        )
-        for ratio in EXPLORATION_RATIOS
+    variants = [
+        (f"SD3, α = {value:g}", f"alpha-{value:g}", {"exploration_ratio": value}) for value in EXPLORATION_RATIOS
     ]
-    return [_comparison(request, "ablation-alpha", "maze/square_a", arms)]
+    return [_comparison(request, "ablation-alpha", "maze/square_a", _sd3_arms(request, variants))]
+
+
+def ablation_lambda(request: Request) -> list[Comparison]:
+    """SD3 in the square maze at deviation weights λ ∈ {0.5, 1, 1.5, 2, 3}."""
+    variants = [
+        (f"SD3, λ = {value:g}", f"lambda-{value:g}", {"deviation_weight": value}) for value in DEVIATION_WEIGHTS
+    ]
+    return [_comparison(request, "ablation-lambda", "maze/square_a", _sd3_arms(request, variants))]
+
+
+def ablation_softmod(request: Request) -> list[Comparison]:
+    """SD3 in the square maze with soft modules and with a plain conditional VAE."""
+    variants: list[tuple[str, str, dict[str, Any]]] = [
+        ("SD3, soft modules", "soft-modular", {"architecture": "soft-modular"}),
+        ("SD3, plain network", "plain", {"architecture": "plain", "width": 128}),
+    ]
+    return [_comparison(request, "ablation-softmod", "maze/square_a", _sd3_arms(request, variants))]
 
 
 EXPERIMENTS: dict[str, Callable[[Request], list[Comparison]]] = {
     "maze": maze,
     "tree": tree,
     "ablation-alpha": ablation_alpha,
+    "ablation-lambda": ablation_lambda,
+    "ablation-softmod": ablation_softmod,
 }
 
 
