@@ -154,7 +154,10 @@ class Actor(Backbone[Any, Any]):
     def start(self, rows):
         return jnp.zeros((rows, 1))
 
-    def act(self, agent, carry, obs, skill, key, explore):
+    def acting(self, agent):
+        return agent
+
+    def act(self, policy, carry, obs, skill, key, explore):
         return carry / 100, carry + 1
 
     def learn(self, agent, objective, objective_state, batch, key):

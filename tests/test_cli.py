@@ -134,7 +134,8 @@ def test_methods_lists_every_method_with_a_line(capsys):
 
 def test_envs_lists_every_maze_with_a_line(capsys):
     lines = shown(capsys, "envs").splitlines()
-    assert [line.split()[0] for line in lines] == [f"maze/{name}" for name in builtin_layouts()] + ["maze/PATH.txt"]
+    mazes = [f"maze/{name}" for name in builtin_layouts()]
+    assert [line.split()[0] for line in lines] == [*mazes, "maze/PATH.txt", "walker", "quadruped", "jaco", "gym/ID"]
 
 
 def test_the_version_is_told(capsys):
@@ -297,7 +298,8 @@ def test_seeds_get_folders_of_their_own(tmp_path):
         ("pretrain diayn --env maze/squar_a", "did you mean 'square_a'"),
         ("pretrain diayn --env maze/", "write maze/NAME"),
         ("pretrain diayn --env square_a", "write maze/NAME"),
-        ("pretrain diayn --env atari/pong", "write maze/NAME"),
+        ("pretrain diayn --env atari/pong", "There is no environment 'atari/pong'"),
+        ("pretrain diayn --env square_a", "write maze/NAME"),
         ("pretrain diayn --env maze/missing.txt", "There is no maze file missing.txt"),
         ("pretrain diayn --steps 2499", "below one batch of 2,500 steps"),
         ("pretrain diayn --steps -5", "below one batch"),
@@ -519,8 +521,8 @@ def test_a_run_that_another_process_trains_is_left_to_it(capsys, copy, flag):
 
 
 def some_run(seed=0):
-    config = types.SimpleNamespace(seed=seed, iterations=5, steps_per_iteration=400, evaluate_every=800)
-    return types.SimpleNamespace(config=config)
+    config = types.SimpleNamespace(seed=seed)
+    return types.SimpleNamespace(config=config, end=2000, due=lambda step: step % 800 == 0 or step == 2000)
 
 
 def test_progress_is_a_plain_line_per_evaluation_where_there_is_no_terminal(capsys):

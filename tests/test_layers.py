@@ -27,6 +27,7 @@ ROWS = (
     "evaluation",
     "plots",
     "presets",
+    "doctor",
     "api",
     "experiments",
     "sweeps",

@@ -1,26 +1,39 @@
 """What most users need from Python: pre-train, load, evaluate, act."""
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.layouts import load_layout
-from skillscape.errors import UserError
+from skillscape.envs.layouts import builtin_layouts, load_layout
+from skillscape.errors import UserError, choose
+from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure
 from skillscape.evaluation.rollouts import skill_rollouts
 from skillscape.evaluation.summary import Summary, summarise
+from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
-from skillscape.presets import settings
+from skillscape.presets import hosted_settings, settings
 from skillscape.training.fused import TrainState
-from skillscape.training.loop import OnProgress, train_all
-from skillscape.training.runs import Pretraining, Run, check_free, open_runs, write_json
+from skillscape.training.hosted import Evaluate, train_job
+from skillscape.training.jobs import FORMAT as JOB_FORMAT
+from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
+from skillscape.training.log import read_metrics
+from skillscape.training.loop import train_all
+from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders, write_json
+
+OnProgress = Callable[[Any, int, str, Mapping[str, float]], None]
+"""Told now and then: run, step, pace in words, the newest metrics and measures."""
 
 
 def pretrain(
@@ -28,23 +41,26 @@ def pretrain(
     env: str = "maze/square_a",
     *,
     out: str | Path,
-    preset: str = "default",
+    preset: str | None = None,
     steps: int | None = None,
     seed: int = 0,
     seeds: int = 1,
     objective: Objective[Any] | None = None,
-    backbone: PPO | None = None,
+    backbone: PPO | ReplayedBackbone[Any] | None = None,
+    noise: float = 0.0,
     resume: bool = False,
     force: bool = False,
     workers: int | None = None,
     on_start: Callable[[], None] | None = None,
     on_progress: OnProgress | None = None,
-) -> list[Run]:
+) -> list[Any]:
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
-    ``objective`` and ``backbone`` replace what the preset would choose. ``resume`` goes on with runs that stand there,
-    with *their* configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when
-    nothing stands in the way and the compilation begins, ``on_progress`` after every iteration.
+    ``env`` is maze/NAME, walker, quadruped, jaco or gym/ID; ``preset`` is "default" in mazes and "compact" elsewhere if
+    not given. ``objective`` and ``backbone`` replace what the preset would choose. ``noise`` is added to observations
+    (not in mazes). ``resume`` goes on with runs that stand there, with *their* configuration, and starts the missing
+    ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way and the compilation
+    begins, ``on_progress`` now and then.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")
@@ -52,33 +68,66 @@ def pretrain(
         raise UserError(f"--workers must be at least 1, not {workers}.")
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
-    chosen = settings(method, preset)
+    choose("method", method, registry(), "skillscape methods")
     if method == "extrinsic":
         raise UserError("extrinsic is the task's own reward, which pre-training goes without; choose another method.")
     if objective is not None and objective.name != method:
         raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
-    layout = load_layout(maze_name(env))
-    configs = [
-        Pretraining(
+    start = on_start or (lambda: None)
+    progress = on_progress or (lambda *_: None)
+    if is_host(env):
+        chosen = hosted_settings(method, env, preset or "compact")
+        if isinstance(backbone, PPO):
+            raise UserError(f"PPO runs in mazes only; {env} is trained with DDPG.")
+        job = Job(
+            phase="pretrain",
             env=env,
-            layout=layout,
+            task=None,
+            noise=noise,
             objective=objective or chosen.objective,
             backbone=backbone or chosen.backbone,
             steps=chosen.steps if steps is None else steps,
-            seed=seed + index,
+            seed=seed,
             evaluate_every=chosen.evaluate_every,
-            rollouts_per_skill=chosen.rollouts_per_skill,
+            evaluation_episodes=chosen.evaluation_episodes,
+            snapshots=tuple(one for one in chosen.snapshots if one <= (chosen.steps if steps is None else steps)),
+        )
+        jobs = [replace(job, seed=seed + index) for index in range(seeds)]
+        return _train_jobs([(one, None) for one in jobs], Path(out), seeds > 1, resume, force, start, progress)
+    if noise:
+        raise UserError("--env.noise is for walker, quadruped, jaco and gym/ID; mazes have none.")
+    if isinstance(backbone, ReplayedBackbone):
+        raise UserError(f"{env} is trained with PPO; DDPG is for environments on the host.")
+    settled = settings(method, preset or "default")
+    configs = [
+        Pretraining(
+            env=env,
+            layout=load_layout(maze_name(env)),
+            objective=objective or settled.objective,
+            backbone=backbone or settled.backbone,
+            steps=settled.steps if steps is None else steps,
+            seed=seed + index,
+            evaluate_every=settled.evaluate_every,
+            rollouts_per_skill=settled.rollouts_per_skill,
         )
         for index in range(seeds)
     ]
-    folders = [Path(out)] if seeds == 1 else [Path(out) / f"seed_{config.seed}" for config in configs]
+    return _train_in_maze(configs, Path(out), resume, force, workers, start, progress)
+
+
+def _train_in_maze(
+    configs: list[Pretraining],
+    out: Path,
+    resume: bool,
+    force: bool,
+    workers: int | None,
+    on_start: Callable[[], None],
+    on_progress: OnProgress,
+) -> list[Run]:
+    folders = _folders(out, [config.seed for config in configs], len(configs) > 1)
     for config in configs:
         config.check()
-    if seeds > 1 and (Path(out) / "config.json").exists():
-        raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
-    for folder in folders:
-        if not (resume and (folder / "config.json").exists()):
-            check_free(folder, force=force)
+    _check_folders(folders, resume, force)
     runs = [
         _resumed(folder, config)
         if resume and (folder / "config.json").exists()
@@ -88,17 +137,238 @@ def pretrain(
     enable_compilation_cache()
     unfinished = [run for run in runs if run.results is None]
     if unfinished:
-        if on_start is not None:
-            on_start()
-        train_all(
-            unfinished,
-            evaluate_state,
-            on_progress or (lambda *_: None),
-            workers=workers or min(len(unfinished), os.cpu_count() or 1),
-        )
+        on_start()
+        train_all(unfinished, evaluate_state, on_progress, workers=workers or min(len(unfinished), os.cpu_count() or 1))
     for run in unfinished:
         _write_results(run)
     return runs
+
+
+def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
+    if several and (out / "config.json").exists():
+        raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
+    return [out / f"seed_{seed}" for seed in seeds] if several else [out]
+
+
+def _check_folders(folders: list[Path], resume: bool, force: bool) -> None:
+    for folder in folders:
+        if not (resume and (folder / "config.json").exists()):
+            check_free(folder, force=force)
+
+
+def finetune(
+    source: str | Path,
+    task: str,
+    *,
+    out: str | Path,
+    skill: str | None = None,
+    snapshot: int | None = None,
+    steps: int = 100_000,
+    seed: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    on_start: Callable[[], None] | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[JobRun]:
+    """Fine-tune a pre-trained run on a task, or each of its seeds if it has several.
+
+    ``skill``: prior, random, regress, controller or the number of a skill; the method's own rule if not given.
+    ``snapshot``: step of the pre-training to begin with, the last if not given. ``seed``: that of the run if not given.
+    """
+    if resume and force:
+        raise UserError("--resume and --force exclude each other; choose one.")
+    folders = run_folders(Path(source))
+    sources = [JobRun(folder) for folder in folders]
+    if seed is not None and len(sources) > 1:
+        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+    pairs: list[tuple[Job, JobRun | None]] = [
+        (
+            finetuning(one, task, skill, snapshot, steps=steps, seed=one.config.seed if seed is None else seed),
+            one,
+        )
+        for one in sources
+    ]
+    start, progress = on_start or (lambda: None), on_progress or (lambda *_: None)
+    return _train_jobs(pairs, Path(out), len(pairs) > 1, resume, force, start, progress)
+
+
+def train_from_scratch(
+    env: str,
+    task: str,
+    *,
+    out: str | Path,
+    preset: str = "compact",
+    steps: int | None = None,
+    seed: int = 0,
+    backbone: ReplayedBackbone[Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    on_start: Callable[[], None] | None = None,
+    on_progress: OnProgress | None = None,
+) -> JobRun:
+    """Learn a task with its reward and without pre-training: what fine-tuning is compared with."""
+    if resume and force:
+        raise UserError("--resume and --force exclude each other; choose one.")
+    chosen = hosted_settings(None, env, preset)
+    job = Job(
+        phase="finetune",
+        env=env,
+        task=task,
+        noise=0.0,
+        objective=None,
+        backbone=backbone or chosen.backbone,
+        steps=chosen.finetuning_steps if steps is None else steps,
+        seed=seed,
+        evaluate_every=chosen.evaluate_every,
+        evaluation_episodes=chosen.evaluation_episodes,
+    )
+    start, progress = on_start or (lambda: None), on_progress or (lambda *_: None)
+    return _train_jobs([(job, None)], Path(out), False, resume, force, start, progress)[0]
+
+
+def _train_jobs(
+    pairs: list[tuple[Job, JobRun | None]],
+    out: Path,
+    several: bool,
+    resume: bool,
+    force: bool,
+    on_start: Callable[[], None],
+    on_progress: OnProgress,
+) -> list[JobRun]:
+    """Train jobs one after the other: each keeps both an environment and a learner busy."""
+    folders = _folders(out, [job.seed for job, _ in pairs], several)
+    for job, _ in pairs:
+        job.check()
+        job.make_env().close()
+    _check_folders(folders, resume, force)
+    # What a fine-tuning begins with is made before any folder is: a wrong source leaves nothing behind.
+    starts = [None if source is None else adapted_state(job, source) for job, source in pairs]
+    runs = [
+        _resumed_job(folder, job)
+        if resume and (folder / "config.json").exists()
+        else JobRun.create(folder, job, force=force)
+        for folder, (job, _) in zip(folders, pairs, strict=True)
+    ]
+    enable_compilation_cache()
+    if any(run.results is None for run in runs):
+        on_start()
+    for run, start in zip(runs, starts, strict=True):
+        if run.results is None:
+            with evaluating(run.config) as evaluate:
+                train_job(run, start or init_state(run.config, run.spec), evaluate, on_progress)
+            _write_job_results(run)
+    return runs
+
+
+def _resumed_job(folder: Path, job: Job) -> JobRun:
+    run = JobRun(folder)
+    ours, theirs = job.to_json(), run.config.to_json()
+    different = [name for name in ours if ours[name] != theirs[name]]
+    if different:
+        raise UserError(
+            f"{folder} was trained with another {different[0]}; resume it with its own settings "
+            "(see its config.json) or choose another --out."
+        )
+    run.newest()  # a damaged checkpoint is refused before anything is compiled
+    return run
+
+
+@contextmanager
+def evaluating(job: Job) -> Iterator[Evaluate]:
+    """The evaluation of a job: deterministic episodes under one skill. Environments are made when first needed."""
+    made: list[Evaluator] = []
+
+    def evaluate(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
+        if not made:
+            envs = [run.config.make_env() for _ in range(run.config.evaluation_episodes)]
+            made.append(Evaluator(envs, run.config.backbone))
+        seeds = np.random.SeedSequence([job.seed, 0xE7A1, step]).generate_state(job.evaluation_episodes) >> 1
+        played = made[0].play(policy, skill, [int(one) for one in seeds])
+        return {
+            "return": float(played.returns.mean()),
+            "return_deviation": float(played.returns.std()),
+            "length": float(played.lengths.mean()),
+            "skill": float(np.argmax(skill)) if len(skill) else 0.0,
+        }
+
+    try:
+        yield evaluate
+    finally:
+        for evaluator in made:
+            evaluator.close()
+
+
+def _write_job_results(run: JobRun) -> None:
+    """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
+    job = run.config
+    last = {name: values[-1] for name, values in read_metrics(run.folder / "evaluation.csv").items()}
+    results = {
+        "method": "ddpg" if job.objective is None else job.objective.name,
+        "phase": job.phase,
+        "env": job.env,
+        "task": job.task,
+        "seed": job.seed,
+        "steps": job.steps,
+        "snapshot": job.snapshot,
+        "skill_strategy": job.strategy.kind,
+        "evaluation_episodes": job.evaluation_episodes,
+        "measures": {name: value for name, value in last.items() if name != "step"},
+    }
+    write_json(run.folder / "results.json", results)
+    shutil.rmtree(run.folder / "replay", ignore_errors=True)
+
+
+def is_job(folder: str | Path) -> bool:
+    """Whether a folder holds runs on a host environment, not in a maze."""
+    return read_config(run_folders(Path(folder))[0]).get("format") == JOB_FORMAT
+
+
+def load_jobs(folder: str | Path) -> list[JobRun]:
+    """The run on a host environment in a folder, or the runs of its seeds."""
+    return [JobRun(path) for path in run_folders(Path(folder))]
+
+
+def skill_returns(
+    folder: str | Path, *, task: str | None = None, episodes: int | None = None, drawn: int = 8
+) -> list[dict[str, Any]]:
+    """What each skill of each seed earns in a task, by default the run's own: the same episodes for every skill.
+
+    Where skills are a continuum, ``drawn`` of them are. The newest snapshot acts, without noise.
+    """
+    found = []
+    for run in load_jobs(folder):
+        job = run.config
+        if task is not None:
+            job = replace(job, task=task)
+        step, agent, _ = run.snapshot()
+        number = episodes or job.evaluation_episodes
+        evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
+        space = job.rewarded.skills
+        listed = job.strategy.kind == "controller" or space.count is None
+        skills = space.sample(jax.random.key(0), drawn) if space.count is None else space.all()
+        skills = jnp.mean(skills, axis=0, keepdims=True) if job.strategy.kind == "controller" else skills
+        policy = job.backbone.acting(agent)
+        returns = {
+            (f"skill {index}" if not listed else f"draw {index}"): evaluator.play(policy, skill, range(number))
+            for index, skill in enumerate(np.asarray(skills))
+        }
+        evaluator.close()
+        found.append(
+            {
+                "method": "ddpg" if job.objective is None else job.objective.name,
+                "task": job.task or job.env,
+                "seed": job.seed,
+                "steps": step,
+                "returns": {name: played.returns.tolist() for name, played in returns.items()},
+            }
+        )
+    return found
+
+
+def is_host(env: str) -> bool:
+    """Whether an environment steps in ordinary Python: everything but the mazes."""
+    # A maze that lacks its family's name is still meant to be one, and is told how to write it.
+    return not (env.startswith("maze") or env.endswith(".txt") or env in builtin_layouts())
 
 
 def _resumed(folder: Path, config: Pretraining) -> Run:
@@ -195,12 +465,14 @@ class Policy:
         if not 0 <= skill < len(every):
             raise UserError(f"There is no skill {skill}: {run.folder} has skills 0 to {len(every) - 1}.")
         self._skill = jnp.asarray(every[skill][None])
-        self._agent = run.agent()
+        self._policy = run.config.backbone.acting(run.agent())
         self._shape = run.config.maze.spec.obs_shape
         self._carry = run.config.backbone.start(1)
         self._key = jax.random.key(seed)
         backbone = run.config.backbone
-        self._act = jax.jit(lambda agent, carry, obs, skill, key: backbone.act(agent, carry, obs, skill, key, explore))
+        self._act = jax.jit(
+            lambda policy, carry, obs, skill, key: backbone.act(policy, carry, obs, skill, key, explore)
+        )
 
     def __call__(self, obs: Float[np.ndarray, "..."]) -> Float[np.ndarray, " a"]:
         """The action of this skill at ``obs``."""
@@ -208,7 +480,7 @@ class Policy:
         if obs.shape != self._shape:
             raise UserError(f"This policy takes observations of shape {self._shape}, not {obs.shape}.")
         self._key, key = jax.random.split(self._key)
-        action, self._carry = self._act(self._agent, self._carry, jnp.asarray(obs[None]), self._skill, key)
+        action, self._carry = self._act(self._policy, self._carry, jnp.asarray(obs[None]), self._skill, key)
         return np.asarray(action[0])
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 
@@ -23,9 +23,11 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
 
   methods             what can be trained, one line each
   envs                where it can be trained, one line each
+  doctor              what works on this machine, and what to install where something does not
   pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
-  evaluate RUN        coverage, reach, separation      skillscape evaluate runs/sd3 --json
-  plot RUN            trajectories and density maps    skillscape plot runs/sd3
+  finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
+  evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
+  plot RUN            pictures of a run                skillscape plot runs/sd3
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
@@ -61,15 +63,74 @@ class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
 
 
 @dataclass(frozen=True)
+class HostedPretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
+    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+
+    objective: ObjectiveOptions
+    """Settings of the method."""
+    backbone: BackboneOptions
+    """Settings of the learner."""
+    env: str
+    """walker, quadruped, jaco, or gym/ID for any Gymnasium environment with continuous actions."""
+    noise: Annotated[float, tyro.conf.arg(name="env.noise")] = 0.0
+    """Deviation of Gaussian noise on the observations."""
+    steps: int = 200_000
+    """Environment steps to take, counted as taken."""
+    seed: int = 0
+    """Random seed, the first one if there are several."""
+    seeds: int = 1
+    """How many seeds to train, one after the other, each in a sub-folder of its own."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-ENV if not given."""
+    preset: str = "compact"
+    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True)
+class FinetuneOptions:
+    """Learn a task with its reward, from a pre-trained run or from scratch. Ctrl-C saves; --resume goes on."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
+    task: str = ""
+    """Task of the run's domain, such as walker_walk; for gym/ID the environment itself."""
+    skill: str | None = None
+    """prior (drawn as in pre-training), random (one that stays), regress, controller, or the number of a skill; the
+    method's own rule if not given."""
+    snapshot: int | None = None
+    """Step of the pre-training to begin with; its last if not given."""
+    steps: int | None = None
+    """Environment steps to take; 100,000 if not given."""
+    seed: int | None = None
+    """Random seed; the run's own if not given."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-TASK if not given."""
+    from_scratch: bool = False
+    """Begin with a fresh agent: the row that pre-training is compared with. Needs --env instead of a run."""
+    env: str | None = None
+    """Environment, with --from-scratch."""
+    preset: str = "compact"
+    """Sizes of the learner, with --from-scratch: compact, paper or smoke."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True)
 class EvaluateOptions:
-    """Measure a run: coverage, reach, distinguishability I(S;Z) in nats, and skill accuracy."""
+    """Measure a run. In mazes: coverage, reach, I(S;Z) in nats, skill accuracy; elsewhere the return of each skill."""
 
     run: tyro.conf.Positional[Path]
     """Run folder, of one seed or of several."""
     json: bool = False
     """Print one JSON object: {"coverage": {"mean", "interval", "per_seed"}, …}."""
     rollouts: int | None = None
-    """Stochastic episodes per skill; as in training (20) if not given."""
+    """Episodes per skill; as in training if not given."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +188,9 @@ def _dispatch(arguments: list[str]) -> None:
     commands = {
         "methods": _methods,
         "envs": _envs,
+        "doctor": _doctor,
         "pretrain": _pretrain,
+        "finetune": _finetune,
         "evaluate": _evaluate,
         "plot": _plot,
         "reproduce": _reproduce,
@@ -157,7 +220,9 @@ def _methods_options() -> None:
 
 
 def _envs(arguments: list[str]) -> None:
+    from skillscape.envs.host import HOST_ENVS
     from skillscape.envs.layouts import builtin_layouts, load_layout
+    from skillscape.envs.urlb.tasks import DOMAINS
 
     tyro.cli(_envs_options, args=arguments, prog="skillscape envs")
     rows = []
@@ -165,7 +230,11 @@ def _envs(arguments: list[str]) -> None:
         layout = load_layout(name)
         size = f"{len(layout.cells)} cells, farthest {layout.farthest_distance} moves away"
         rows.append((f"maze/{name}", f"{layout.note} ({size})"))
-    _table([*rows, ("maze/PATH.txt", "your own maze, drawn in characters: # solid cell, . free cell, S start")])
+    rows.append(("maze/PATH.txt", "your own maze, drawn in characters: # solid cell, . free cell, S start"))
+    for name, text in HOST_ENVS:
+        tasks = f" Tasks: {', '.join(DOMAINS[name].tasks)}." if name in DOMAINS else ""
+        rows.append((name, f"{text}{tasks}"))
+    _table(rows)
 
 
 def _envs_options() -> None:
@@ -173,9 +242,8 @@ def _envs_options() -> None:
 
 
 def _pretrain(arguments: list[str]) -> None:
-    from skillscape.api import maze_name, pretrain
+    from skillscape.api import is_host, pretrain
     from skillscape.objectives import registry
-    from skillscape.presets import settings
 
     trainable = {name: kind for name, kind in registry().items() if name != "extrinsic"}
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -187,17 +255,11 @@ def _pretrain(arguments: list[str]) -> None:
         return
     method, *rest = arguments
     choose("method", method, trainable, "skillscape methods")
-    chosen = settings(method, _preset_of(rest))
-    # The types are known only now, which is beyond what a type checker can follow.
-    generic: Any = PretrainOptions
-    options = tyro.cli(
-        generic[type(chosen.objective), type(chosen.backbone)],
-        args=rest,
-        prog=f"skillscape pretrain {method}",
-        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, steps=chosen.steps),
-    )
-    out = options.out or Path("runs") / f"{method}-{Path(maze_name(options.env)).stem}"
+    env = _value_of(rest, "--env", "maze/square_a")
+    options: Any = _hosted_options(method, env, rest) if is_host(env) else _maze_options(method, rest)
+    out = options.out or Path("runs") / f"{method}-{_folder_name(options.env)}"
     display = Display(out, options.seeds)
+    more = {"noise": options.noise} if is_host(env) else {"workers": options.workers}
     runs = pretrain(
         method,
         options.env,
@@ -210,21 +272,124 @@ def _pretrain(arguments: list[str]) -> None:
         backbone=options.backbone,
         resume=options.resume,
         force=options.force,
-        workers=options.workers,
         on_start=display.announce,
         on_progress=display.show,
+        **more,
     )
     display.finish(f"trained {len(runs)} seed{'s' if len(runs) > 1 else ''}; see `skillscape evaluate {out}`")
 
 
-def _preset_of(arguments: list[str]) -> str:
-    """The preset decides the defaults of all other options, so it is looked for before they are parsed."""
+def _maze_options(method: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
+    from skillscape.presets import settings
+
+    chosen = settings(method, _value_of(arguments, "--preset", "default"))
+    generic: Any = PretrainOptions
+    return tyro.cli(
+        generic[type(chosen.objective), type(chosen.backbone)],
+        args=arguments,
+        prog=f"skillscape pretrain {method}",
+        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, steps=chosen.steps),
+    )
+
+
+def _hosted_options(method: str, env: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
+    from skillscape.presets import hosted_settings
+
+    chosen = hosted_settings(method, env, _value_of(arguments, "--preset", "compact"))
+    generic: Any = HostedPretrainOptions
+    return tyro.cli(
+        generic[type(chosen.objective), type(chosen.backbone)],
+        args=arguments,
+        prog=f"skillscape pretrain {method}",
+        default=HostedPretrainOptions(
+            objective=chosen.objective, backbone=chosen.backbone, env=env, steps=chosen.steps
+        ),
+    )
+
+
+def _folder_name(env: str) -> str:
+    """What stands for an environment in the name of a run: square_a, walker, Pendulum-v1."""
+    return Path(env.partition("/")[2] or env).stem.replace(":", "-")
+
+
+def _finetune(arguments: list[str]) -> None:
+    from skillscape.api import finetune, train_from_scratch
+    from skillscape.training.jobs import JobRun
+    from skillscape.training.runs import run_folders
+
+    options = tyro.cli(FinetuneOptions, args=arguments, prog="skillscape finetune")
+    if not options.task:
+        raise UserError("Say which task to learn, for example --task walker_walk; `skillscape envs` lists them.")
+    if options.from_scratch:
+        if options.run is not None or options.env is None:
+            raise UserError("--from-scratch takes --env and no run: skillscape finetune --from-scratch --env walker …")
+        out = options.out or Path("runs") / f"ddpg-{_folder_name(options.task)}"
+        display = Display(out, 1)
+        train_from_scratch(
+            options.env,
+            options.task,
+            out=out,
+            preset=options.preset,
+            steps=options.steps,
+            seed=options.seed or 0,
+            resume=options.resume,
+            force=options.force,
+            on_start=display.announce,
+            on_progress=display.show,
+        )
+    else:
+        if options.run is None:
+            raise UserError("Say which run to fine-tune, or begin without one with --from-scratch --env ENV.")
+        if options.env is not None:
+            raise UserError("--env goes with --from-scratch; a run knows its own environment.")
+        sources = [JobRun(folder) for folder in run_folders(options.run)]
+        objective = sources[0].config.objective
+        method = "ddpg" if objective is None else objective.name
+        out = options.out or Path("runs") / f"{method}-{_folder_name(options.task)}"
+        display = Display(out, len(sources))
+        finetune(
+            options.run,
+            options.task,
+            out=out,
+            skill=options.skill,
+            snapshot=options.snapshot,
+            steps=100_000 if options.steps is None else options.steps,
+            seed=options.seed,
+            resume=options.resume,
+            force=options.force,
+            on_start=display.announce,
+            on_progress=display.show,
+        )
+    display.finish(f"fine-tuned on {options.task}; see `skillscape plot {out}`")
+
+
+def _doctor(arguments: list[str]) -> None:
+    from skillscape.doctor import examine
+
+    tyro.cli(_doctor_options, args=arguments, prog="skillscape doctor")
+    failed = 0
+    for check in examine():
+        failed += not check.ok
+        mark = "ok  " if check.ok and not check.advice else ("note" if check.ok else "FAIL")
+        print(
+            f"{mark}  {check.name}: {check.detail}" + (f"\n      → {check.advice}" if check.advice else ""), flush=True
+        )
+    if failed:
+        raise UserError(f"{failed} check{'s' if failed > 1 else ''} failed; the arrows say what to do.")
+
+
+def _doctor_options() -> None:
+    """Load, reset and step every environment, check versions and rendering, and say what to install."""
+
+
+def _value_of(arguments: list[str], flag: str, default: str) -> str:
+    """The value of a flag that decides the defaults of all others, so it is looked for before they are parsed."""
     for index, argument in enumerate(arguments):
-        if argument.startswith("--preset="):
+        if argument.startswith(f"{flag}="):
             return argument.partition("=")[2]
-        if argument == "--preset" and index + 1 < len(arguments):
+        if argument == flag and index + 1 < len(arguments):
             return arguments[index + 1]
-    return "default"
+    return default
 
 
 def _without(arguments: list[str], flags: tuple[str, ...]) -> list[str]:
@@ -240,13 +405,16 @@ def _without(arguments: list[str], flags: tuple[str, ...]) -> list[str]:
 
 
 def _evaluate(arguments: list[str]) -> None:
-    from skillscape.api import load, summarise_runs
+    from skillscape.api import is_job, load, skill_returns, summarise_runs
 
     options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
     if options.rollouts is not None and options.rollouts < 2:
         raise UserError(
             f"--rollouts must be at least 2, not {options.rollouts}: accuracy is measured on held-out ones."
         )
+    if is_job(options.run):
+        _print_returns(skill_returns(options.run, episodes=options.rollouts), options.json)
+        return
     runs = load(options.run)
     summaries = summarise_runs(runs, per_skill=options.rollouts)
     if options.json:
@@ -261,14 +429,30 @@ def _evaluate(arguments: list[str]) -> None:
         print(f"  {name:<20}{summary.mean:.3f}{units.get(name, '')}{spread}")
 
 
+def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """Returns of every skill of every seed."""
+    if as_json:
+        print(json.dumps(found))
+        return
+    for run in found:
+        print(
+            f"{run['method']} in {run['task']}, {run['steps']:,} steps, seed {run['seed']}, mean return of each skill"
+        )
+        for skill, returns in run["returns"].items():
+            mean = sum(returns) / len(returns)
+            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}")
+
+
 def _plot(arguments: list[str]) -> None:
-    from skillscape.api import load
-    from skillscape.experiments.pictures import draw_runs
+    from skillscape.api import is_job, load, load_jobs
+    from skillscape.experiments.pictures import draw_jobs, draw_runs
 
     options = tyro.cli(PlotOptions, args=arguments, prog="skillscape plot")
     folder = options.out or options.run / "plots"
     try:
-        written = draw_runs(load(options.run), folder)
+        written = (
+            draw_jobs(load_jobs(options.run), folder) if is_job(options.run) else draw_runs(load(options.run), folder)
+        )
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
     for path in written:
@@ -330,9 +514,8 @@ class Display:
     def show(self, run: Any, step: int, pace: str, metrics: Mapping[str, float]) -> None:  # noqa: ANN401
         """Tell about one iteration of one seed."""
         config = run.config
-        end = config.iterations * config.steps_per_iteration
-        evaluated = step % config.evaluate_every < config.steps_per_iteration or step == end
-        names = ("reward", "coverage", "reach", "distinguishability")
+        end, evaluated = run.end, run.due(step)
+        names = ("reward", "coverage", "reach", "distinguishability", "return")
         numbers = " · ".join(f"{name} {metrics[name]:.2f}" for name in names if name in metrics)
         seed = f"seed {config.seed} · " if self._seeds > 1 else ""
         with self._lock:

@@ -1,5 +1,6 @@
 """The few distributions the backbones and objectives need, each a record of arrays with pure methods."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -60,3 +61,25 @@ class DiagonalNormal(NamedTuple):
         # expm1(x) − x keeps its digits where the posterior has collapsed onto the prior.
         excess = jnp.expm1(self.log_variance) - self.log_variance
         return 0.5 * jnp.sum(excess + self.mean**2, axis=-1)
+
+
+class TruncatedNormal(NamedTuple):
+    """A normal around ``mean`` whose draws are clamped into (-1, 1). mean: [..., a]; deviation: [].
+
+    The clamp passes gradients through as if it were not there, so that a draw at the border still moves its mean.
+    """
+
+    mean: Float[Array, "*n a"]
+    deviation: float
+
+    def sample(self, noise: Float[Array, "*n a"], clip: float | None = None) -> Float[Array, "*n a"]:
+        """The draw that standard-normal ``noise`` stands for; ``clip`` bounds how far it may be from the mean."""
+        step = self.deviation * noise
+        drawn = self.mean + (step if clip is None else jnp.clip(step, -clip, clip))
+        clamped = jnp.clip(drawn, -1 + 1e-6, 1 - 1e-6)
+        return drawn + jax.lax.stop_gradient(clamped - drawn)
+
+    def log_prob(self, value: Float[Array, "*n a"]) -> Float[Array, "*n"]:
+        """Log density of the unclamped normal, summed over dimensions."""
+        scaled = (value - self.mean) / self.deviation
+        return -0.5 * jnp.sum(scaled**2 + math.log(2 * math.pi * self.deviation**2), axis=-1)

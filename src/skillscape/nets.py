@@ -19,6 +19,18 @@ def uniform(key: RandomKey, shape: tuple[int, ...], fan_in: int) -> Float[Array,
     return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
 
 
+def orthogonal(key: RandomKey, rows: int, columns: int) -> Float[Array, "rows columns"]:
+    """A matrix with orthonormal rows or columns, whichever are fewer.
+
+    Never call it inside jit: LAPACK calls in a compiled program can lock up on two cores (docs/performance.md).
+    """
+    tall, narrow = max(rows, columns), min(rows, columns)
+    basis, triangle = jnp.linalg.qr(jax.random.normal(key, (tall, narrow)))
+    # The signs make the draw uniform over all such matrices.
+    signed = basis * jnp.where(jnp.diagonal(triangle) < 0, -1.0, 1.0)[None, :]
+    return signed if rows >= columns else signed.T
+
+
 class Linear(eqx.Module):
     """x ↦ W x + b. weight: [out, in]; bias: [out]."""
 
@@ -31,9 +43,31 @@ class Linear(eqx.Module):
         weight_key, bias_key = jax.random.split(key)
         return Linear(uniform(weight_key, (outputs, inputs), inputs), uniform(bias_key, (outputs,), inputs))
 
+    @staticmethod
+    def orthogonal(key: RandomKey, inputs: int, outputs: int) -> "Linear":
+        """Orthogonal weights of gain one, biases zero; outside jit only."""
+        return Linear(orthogonal(key, outputs, inputs), jnp.zeros(outputs))
+
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         """W x + b."""
         return self.weight @ x + self.bias
+
+
+class LayerNorm(eqx.Module):
+    """x ↦ (x − mean) / √(variance + 10⁻⁵) · scale + shift, the moments being those of the one vector x."""
+
+    scale: Float[Array, " d"]
+    shift: Float[Array, " d"]
+
+    @staticmethod
+    def create(width: int) -> "LayerNorm":
+        """Scale one, shift zero."""
+        return LayerNorm(jnp.ones(width), jnp.zeros(width))
+
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Normalise one vector."""
+        centred = x - jnp.mean(x)
+        return centred * jax.lax.rsqrt(jnp.mean(centred**2) + 1e-5) * self.scale + self.shift
 
 
 class MLP(eqx.Module):

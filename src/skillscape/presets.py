@@ -1,13 +1,18 @@
-"""Named settings. A preset is a Python value; ``default`` is what the evidence in docs/mazes.md chose."""
+"""Named settings. A preset is a Python value; for mazes ``default`` is what the evidence in docs/mazes.md chose."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from skillscape.backbones.base import ReplayedBackbone
+from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.ppo import PPO
 from skillscape.errors import choose
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
+from skillscape.objectives.cic import CIC
+from skillscape.objectives.dads import DADS
+from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.sd3 import SD3
 
 
@@ -65,3 +70,83 @@ def settings(method: str, preset: str = "default") -> Settings:
     choose("method", method, registry(), "skillscape methods")
     choose("preset", preset, PRESETS, "skillscape pretrain --help")
     return PRESETS[preset](method)
+
+
+@dataclass(frozen=True)
+class HostedSettings:
+    """What a preset decides on host environments: the method, the learner, the budgets of both phases."""
+
+    objective: Objective[Any] | None
+    backbone: ReplayedBackbone[Any]
+    steps: int
+    finetuning_steps: int = 100_000
+    evaluate_every: int = 10_000
+    evaluation_episodes: int = 10
+    snapshots: tuple[int, ...] = (100_000, 500_000, 1_000_000, 2_000_000)
+
+
+SKILL_STEPS = 50
+"""Environment steps between two draws of a skill in URLB."""
+
+
+def _hosted_objective(method: str, env: str, width: int, density_width: int, module_width: int) -> Objective[Any]:
+    """The method as its paper runs it on URLB, at a width; the other two are those of SD3's density."""
+    hidden = (width, width)
+    made: dict[str, Callable[[], Objective[Any]]] = {
+        "sd3": lambda: SD3(
+            number_of_skills=16,
+            # The arm's observations hardly move a KL, so the authors weigh it fifty times as much there.
+            exploration_ratio=2.0 if env == "jaco" else 0.04,
+            bonus_scale=1.0,
+            bonus_gate=False,
+            latent_samples=1,
+            floor=None,
+            reward_scale=0.1,
+            width=density_width,
+            module_width=module_width,
+            latent_dim=40,
+            decoder_variance=0.25,
+            learning_rate=1e-4,
+            clip_norm=0.5,
+            history=0,
+            resample_every=SKILL_STEPS,
+        ),
+        "diayn": lambda: DIAYN(16, hidden, 1e-4, 1e-8, SKILL_STEPS),
+        "dads": lambda: DADS(16, hidden, 1e-4, 1e-8, resample_every=SKILL_STEPS),
+        "cic": lambda: CIC(16, hidden, 64, learning_rate=1e-4, epsilon=1e-8, resample_every=SKILL_STEPS),
+    }
+    return made[method]() if method in made else registry()[method]()
+
+
+def _hosted_paper(method: str | None, env: str) -> HostedSettings:
+    """URLB's sizes and budget: width and batch 1024, 2 million steps, 100,000 to fine-tune."""
+    objective = None if method is None else _hosted_objective(method, env, 1024, 1024, 1024)
+    return HostedSettings(objective, DDPG(), 2_000_000)
+
+
+def _hosted_compact(method: str | None, env: str) -> HostedSettings:
+    """For a laptop: width and batch 256, SD3's density 128, 200,000 steps, 100,000 to fine-tune."""
+    objective = None if method is None else _hosted_objective(method, env, 256, 128, 64)
+    return HostedSettings(objective, DDPG(width=256, batch_size=256), 200_000)
+
+
+def _hosted_smoke(method: str | None, env: str) -> HostedSettings:
+    """Seconds, to see that everything runs; its numbers mean nothing."""
+    objective = None if method is None else _hosted_objective(method, env, 16, 8, 8)
+    backbone = DDPG(width=16, batch_size=32, random_steps=1_000)
+    return HostedSettings(objective, backbone, 2_000, 2_000, 1_000, 2)
+
+
+HOSTED_PRESETS: dict[str, Callable[[str | None, str], HostedSettings]] = {
+    "compact": _hosted_compact,
+    "paper": _hosted_paper,
+    "smoke": _hosted_smoke,
+}
+
+
+def hosted_settings(method: str | None, env: str, preset: str = "compact") -> HostedSettings:
+    """The settings of a preset for a method on a host environment; no method is training from scratch."""
+    if method is not None:
+        choose("method", method, registry(), "skillscape methods")
+    choose("preset", preset, HOSTED_PRESETS, "skillscape pretrain --help")
+    return HOSTED_PRESETS[preset](method, env)

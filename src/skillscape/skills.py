@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from skillscape.types import RandomKey
 
 class SkillSpace(ABC):
     """The set a skill z comes from, with its prior p(z). Skills are rows of width ``width``."""
+
+    kind: ClassVar[str]
+    """What a space is called in a configuration; with its width it is the whole space."""
 
     @property
     @abstractmethod
@@ -36,6 +40,8 @@ class SkillSpace(ABC):
 @dataclass(frozen=True)
 class Discrete(SkillSpace):
     """``number`` skills as one-hot vectors, uniform."""
+
+    kind: ClassVar[str] = "discrete"
 
     number: int
 
@@ -61,6 +67,8 @@ class Discrete(SkillSpace):
 @dataclass(frozen=True)
 class Sphere(SkillSpace):
     """Unit vectors of ``dimension`` entries, uniform on the sphere."""
+
+    kind: ClassVar[str] = "sphere"
 
     dimension: int
 
@@ -89,6 +97,8 @@ class Sphere(SkillSpace):
 class Box(SkillSpace):
     """Vectors uniform in [0, 1]^dimension."""
 
+    kind: ClassVar[str] = "box"
+
     dimension: int
 
     @property
@@ -114,6 +124,8 @@ class Box(SkillSpace):
 class NoSkill(SkillSpace):
     """For objectives without skills: one skill of width zero."""
 
+    kind: ClassVar[str] = "none"
+
     @property
     def width(self) -> int:
         """Zero."""
@@ -132,3 +144,12 @@ class NoSkill(SkillSpace):
     def all(self) -> Float[Array, "k z"]:
         """One row of width zero."""
         return jnp.zeros((1, 0))
+
+
+def skill_space(kind: Literal["discrete", "sphere", "box", "none"], width: int) -> SkillSpace:
+    """The space of this kind and width."""
+    if kind == "discrete":
+        return Discrete(width)
+    if kind == "sphere":
+        return Sphere(width)
+    return Box(width) if kind == "box" else NoSkill()

@@ -60,3 +60,37 @@ class Rollout(NamedTuple):
     reward: Float[Array, "t e"]
     discount: Float[Array, "t e"]
     last: Float[Array, "t e"]
+
+
+class Transitions(NamedTuple):
+    """A batch from a replay buffer: what one action led to, one step and n steps later.
+
+    ``reward`` is the discounted sum over the n steps and ``discount`` what the value at ``end_obs`` counts for:
+    γⁿ, or 0 where the task ended on the way. ``next_discount`` is the same for ``next_obs``. Arrays of the host: they
+    become the device's when the learner is called.
+    """
+
+    obs: Shaped[Array, "n ..."]
+    action: Float[Array, "n a"]
+    skill: Float[Array, "n z"]
+    reward: Float[Array, " n"]
+    discount: Float[Array, " n"]
+    end_obs: Shaped[Array, "n ..."]
+    next_obs: Shaped[Array, "n ..."]
+    next_discount: Float[Array, " n"]
+
+
+class Schedule(NamedTuple):
+    """When a backbone that learns from replay acts at random, learns, and from how much."""
+
+    random_steps: int
+    """Environment steps at the start that are taken at random and not learned from yet."""
+    update_every: int
+    """Environment steps for each learning step."""
+    batch_size: int
+    steps_ahead: int
+    """n of the n-step returns."""
+    discount: float
+    """γ."""
+    capacity: int
+    """Transitions that the buffer holds."""

@@ -42,7 +42,7 @@ def small(method):
 
 
 FILES = [info.name for info in pkgutil.iter_modules(skillscape.objectives.__path__) if info.name != "base"]
-OBJECTIVES = [*map(small, registry().values()), registry()["extrinsic"](number_of_skills=0)]
+OBJECTIVES = [*map(small, registry().values()), registry()["extrinsic"](skill_kind="discrete", skill_width=3)]
 EVERY_OBJECTIVE = pytest.mark.parametrize(
     "objective", OBJECTIVES, ids=lambda objective: f"{objective.name}-{objective.skills.width}"
 )
@@ -312,7 +312,7 @@ def test_a_skill_is_inferred_or_the_request_refused(objective):
 
 
 def test_skills_of_width_zero_pass_through():
-    extrinsic = registry()["extrinsic"](number_of_skills=0)
+    extrinsic = registry()["extrinsic"]()
     batch = random_batch(extrinsic)
     assert batch.skill.shape == (ROWS, 0)
     np.testing.assert_array_equal(rewarding(extrinsic)(None, batch, jax.random.key(0))[1], batch.reward)

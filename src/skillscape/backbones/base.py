@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.objectives.base import Objective
-from skillscape.types import EnvSpec, Metrics, RandomKey, Spec, View
+from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Spec, Transitions, View
 
 Agent = TypeVar("Agent")
 Batch = TypeVar("Batch")
@@ -31,16 +31,20 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """What ``act`` carries from step to step, for ``rows`` episodes at their start; () where nothing."""
 
     @abstractmethod
+    def acting(self, agent: Agent) -> PyTree:
+        """The part of an agent that ``act`` reads: what has to be shared, or kept while the rest learns."""
+
+    @abstractmethod
     def act(
         self,
-        agent: Agent,
+        policy: PyTree,
         carry: PyTree,
         obs: Shaped[Array, "n ..."],
         skill: Float[Array, "n z"],
         key: RandomKey,
         explore: bool,
     ) -> tuple[Float[Array, "n a"], PyTree]:
-        """Actions in [-1, 1] for n states under n skills; the mode where ``explore`` is off."""
+        """Actions in [-1, 1] for n states under n skills; the mode where ``explore`` is off. policy: see ``acting``."""
 
     @abstractmethod
     def learn(
@@ -51,3 +55,24 @@ class Backbone(ABC, Generic[Agent, Batch]):
     @abstractmethod
     def adapt(self, agent: Agent, key: RandomKey) -> Agent:
         """The agent that fine-tuning starts from: what survives pre-training, the rest fresh."""
+
+
+class ReplayedBackbone(Backbone[Agent, Transitions], Generic[Agent]):
+    """A backbone that learns from transitions in a replay buffer while it acts."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def schedule(self) -> Schedule:
+        """When to act at random, learn, and from how much."""
+
+    @abstractmethod
+    def log_prob(
+        self, agent: Agent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
+    ) -> Float[Array, " n"]:
+        """How likely the policy is to take these actions in these states under these skills."""
+
+    @abstractmethod
+    def with_controller(self, agent: Agent, key: RandomKey, env_spec: EnvSpec, skills: int) -> Agent:
+        """The agent with a fresh controller that mixes its skills state by state."""

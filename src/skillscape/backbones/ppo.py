@@ -133,9 +133,13 @@ class PPO(Backbone[PPOAgent, Rollout]):
         alpha, beta = jnp.split(concentrations, 2, axis=-1)
         return Beta(alpha, beta)
 
+    def acting(self, agent: PPOAgent) -> PPOAgent:
+        """All of it: a policy reads the moments of its inputs too."""
+        return agent
+
     def act(
         self,
-        agent: PPOAgent,
+        policy: PPOAgent,
         carry: PyTree,
         obs: Float[Array, "n d"],
         skill: Float[Array, "n z"],
@@ -143,8 +147,8 @@ class PPO(Backbone[PPOAgent, Rollout]):
         explore: bool,
     ) -> tuple[Float[Array, "n a"], PyTree]:
         """A draw from the policy, or its mode."""
-        policy = self._policy(agent.networks.params, self._inputs(agent, obs, skill))
-        return (policy.sample(key) if explore else policy.mode()), carry
+        actions = self._policy(policy.networks.params, self._inputs(policy, obs, skill))
+        return (actions.sample(key) if explore else actions.mode()), carry
 
     def learn(
         self, agent: PPOAgent, objective: Objective[Any], objective_state: PyTree, batch: Rollout, key: RandomKey

@@ -24,13 +24,14 @@ def rollouts(
 ) -> Shaped[Array, "n t ..."]:
     """Observations of n episodes from the evaluation start, one skill each, the first observation included."""
     rows = skill.shape[0]
+    policy = backbone.acting(agent)
     start_key, run_key = jax.random.split(key)
     state = jax.vmap(env.reset_for_evaluation)(jax.random.split(start_key, rows))
 
     def step(carry: tuple[Any, PyTree], key: RandomKey) -> tuple[tuple[Any, PyTree], Shaped[Array, "n ..."]]:
         state, memory = carry
         act_key, step_key = jax.random.split(key)
-        action, memory = backbone.act(agent, memory, jax.vmap(env.observe)(state), skill, act_key, explore)
+        action, memory = backbone.act(policy, memory, jax.vmap(env.observe)(state), skill, act_key, explore)
         state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, rows))
         return (state, memory), timestep.obs
 

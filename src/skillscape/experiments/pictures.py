@@ -11,7 +11,17 @@ from skillscape.api import rollouts
 from skillscape.envs.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import MazeMeasures, measure
-from skillscape.plots.mazes import Extent, Panel, density_figure, trajectory_figure, visitation_maps
+from skillscape.plots.mazes import (
+    Curve,
+    Extent,
+    Panel,
+    curves_figure,
+    density_figure,
+    trajectory_figure,
+    visitation_maps,
+)
+from skillscape.training.jobs import JobRun
+from skillscape.training.log import read_metrics
 from skillscape.training.runs import Run
 
 MOST_PANELS = 12
@@ -61,6 +71,31 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
         shared_scale=False,
     )
     return [*written, folder / "density.png"]
+
+
+def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
+    """Learning curves of a run on a host environment: evaluations, and what the learner and the objective report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    job = runs[0].config
+    method = "ddpg" if job.objective is None else job.objective.name
+    note = f"{method}, {job.task or job.env}, {job.steps:,} steps, {len(runs)} seed(s)"
+    curves_figure({"return": {method: _curve(runs, "evaluation", "return")}}, folder / "return.png", note)
+    written = [folder / "return.png"]
+    columns = [read_metrics(run.folder / "metrics.csv") for run in runs]
+    names = [name for name in columns[0] if name != "step" and all(name in one for one in columns)]
+    if names:
+        panels = {name: {method: _curve(runs, "metrics", name)} for name in names}
+        curves_figure(panels, folder / "metrics.png", note)
+        written.append(folder / "metrics.png")
+    return written
+
+
+def _curve(runs: Sequence[JobRun], log: str, name: str) -> Curve:
+    """One column of every run's log, up to the shortest."""
+    columns = [read_metrics(run.folder / f"{log}.csv") for run in runs]
+    length = min(len(one["step"]) for one in columns)
+    steps = np.array(columns[0]["step"][:length], np.int64)
+    return steps, np.array([one[name][:length] for one in columns])
 
 
 def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent]:

@@ -22,10 +22,15 @@ class Objective(ABC, Generic[State]):
     """
 
     name: ClassVar[str]
-    critic_head: ClassVar[Literal["scalar", "skill"]] = "scalar"
-    """"skill": the critic is Q = ψ(s, a, z)·z (successor features)."""
+    adaptation: ClassVar[Literal["prior", "random"]] = "random"
+    """Skills in fine-tuning unless told otherwise: drawn anew as in pre-training, or one that stays for the run."""
     updates_per_step: ClassVar[int] = 1
     """Learning steps of the objective's own model for each one of the backbone's."""
+
+    @property
+    def critic_head(self) -> Literal["scalar", "skill"]:
+        """The critic: one value, or "skill" for Q = ψ(s, a, z)·z (successor features)."""
+        return "scalar"
 
     @property
     @abstractmethod

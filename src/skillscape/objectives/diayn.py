@@ -1,7 +1,7 @@
 """DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): be where a discriminator can tell your skill."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ class DIAYN(Objective[DIAYNState]):
     """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
 
     name: ClassVar[str] = "diayn"
+    adaptation: ClassVar[Literal["prior", "random"]] = "prior"
 
     number_of_skills: int = 10
     hidden: tuple[int, ...] = (128, 128)

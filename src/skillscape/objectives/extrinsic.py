@@ -1,32 +1,42 @@
 """The task's own reward: fine-tuning and training from scratch are the same loop with this objective."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from jaxtyping import Array, Float
 
 from skillscape.objectives.base import Objective
-from skillscape.skills import Discrete, NoSkill, SkillSpace
+from skillscape.skills import SkillSpace, skill_space
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 @dataclass(frozen=True)
 class Extrinsic(Objective[None]):
-    """Task reward as the environment gives it; learns nothing of its own."""
+    """Task reward as the environment gives it; learns nothing of its own.
+
+    The skills and the form of the critic are those that the policy was pre-trained with.
+    """
 
     name: ClassVar[str] = "extrinsic"
 
-    number_of_skills: int = 0
-    """Skills the policy carries over from pre-training; 0 for a policy without skills."""
+    skill_kind: Literal["discrete", "sphere", "box", "none"] = "none"
+    skill_width: int = 0
+    successor_features: bool = False
+    """Whether the critic is Q = ψ(s, a, z)·z."""
+
+    @property
+    def critic_head(self) -> Literal["scalar", "skill"]:
+        """As pre-trained."""
+        return "skill" if self.successor_features else "scalar"
 
     @property
     def skills(self) -> SkillSpace:
-        """None, or as many as the policy was pre-trained with."""
-        return Discrete(self.number_of_skills) if self.number_of_skills else NoSkill()
+        """As pre-trained."""
+        return skill_space(self.skill_kind, self.skill_width)
 
     @property
     def resample_every(self) -> None:
-        """One skill per episode."""
+        """Which skill acts is the business of ``adaptation``."""
         return None
 
     def init(self, key: RandomKey, spec: Spec) -> None:

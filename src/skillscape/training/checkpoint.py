@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,16 +23,19 @@ from skillscape.errors import UserError
 
 FORMAT = "skillscape-checkpoint-1"
 Tree = TypeVar("Tree")
+Value = TypeVar("Value")
 
 
-def save_tree(folder: Path, tree: PyTree, *, without: str | None = None) -> None:
+def save_tree(folder: Path, tree: PyTree, *, without: str | None = None, notes: dict[str, Any] | None = None) -> None:
     """Write ``tree`` as ``folder``/arrays.safetensors and arrays.json, replacing the folder only when all is on disk.
 
-    Leaves whose path contains ``without`` are left out.
+    Leaves whose path contains ``without`` are left out. ``notes`` is what else belongs to it, as plain JSON values.
     """
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
     content = serialise_arrays(arrays)
     description = {"format": FORMAT, "sha256": hashlib.sha256(content).hexdigest(), "arrays": len(arrays)}
+    if notes is not None:
+        description["notes"] = notes
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     replaced = temporary.with_suffix(".replaced")
     try:
@@ -69,6 +73,15 @@ def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
     return restored
 
 
+def load_notes(folder: Path) -> dict[str, Any]:
+    """The notes that a tree was saved with."""
+    try:
+        notes: dict[str, Any] = json.loads((folder / "arrays.json").read_text())["notes"]
+        return notes
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder} is damaged: its notes cannot be read.") from error
+
+
 def checkpoint_folder(folder: Path, step: int) -> Path:
     """Where the checkpoint of a step lives."""
     return folder / f"{step:012d}"
@@ -82,13 +95,18 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
-    """The newest checkpoint of a folder, or None. A damaged one is refused, and the one before it offered."""
+    """The step and tree of a folder's newest checkpoint, or None."""
+    return read_newest(folder, lambda path: load_tree(path, like))
+
+
+def read_newest(folder: Path, read: Callable[[Path], Value]) -> tuple[int, Value] | None:
+    """What ``read`` makes of the newest checkpoint, or None. A damaged one is refused, the one before it offered."""
     found = checkpoints(folder)
     if not found:
         return None
     step, path = found[-1]
     try:
-        return step, load_tree(path, like)
+        return step, read(path)
     except UserError as error:
         earlier = next((other for _, other in reversed(found[:-1]) if _is_whole(other)), None)
         advice = (

@@ -43,6 +43,7 @@ def collect(
     state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
     skill = objective.skills.sample(skill_key, episodes)
     horizon = env.spec.horizon
+    policy = backbone.acting(agent)
 
     def step(carry: tuple[Any, ...], at: tuple[Int[Array, ""], RandomKey]) -> tuple[tuple[Any, ...], Rollout]:
         state, skill, memory = carry
@@ -52,7 +53,7 @@ def collect(
             due = (time > 0) & (time % objective.resample_every == 0)
             skill = jnp.where(due, objective.skills.sample(skill_key, episodes), skill)
         obs = jax.vmap(env.observe)(state)
-        action, memory = backbone.act(agent, memory, obs, skill, act_key, True)
+        action, memory = backbone.act(policy, memory, obs, skill, act_key, True)
         state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, episodes))
         row = Rollout(
             obs=obs,

@@ -58,8 +58,7 @@ def train(run: Run, compiled: Any, evaluate: Evaluate, on_progress: OnProgress, 
     with ExitStack() as stack:
         stack.enter_context(run.locked())
         state = run.newest_state() or run.fresh_state()
-        config = run.config
-        end = config.iterations * config.steps_per_iteration
+        end = run.end
         step = int(state.step)
         metrics_log = stack.enter_context(MetricsLog(run.folder, "metrics", step))
         evaluation_log = stack.enter_context(MetricsLog(run.folder, "evaluation", step))
@@ -74,7 +73,7 @@ def train(run: Run, compiled: Any, evaluate: Evaluate, on_progress: OnProgress, 
             metrics = {name: float(value) for name, value in sorted(raw.items())}
             _check_finite(run, metrics, step)
             metrics_log.write(step, metrics, {"steps_per_second": pace.rate(step)})
-            if step % config.evaluate_every < config.steps_per_iteration or step == end:
+            if run.due(step):
                 measures = dict(evaluate(run, state))
                 evaluation_log.write(step, measures)
                 _save(run, state, step)

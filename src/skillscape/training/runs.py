@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 
+from skillscape.backbones.base import Backbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import Layout
 from skillscape.envs.mazes import Maze
@@ -145,18 +146,19 @@ def _fits(value: Any, hint: Any) -> bool:  # noqa: ANN401
 POSITIVE = {
     *("number_of_skills", "deviation_weight", "width", "layers", "modules", "module_width", "latent_dim", "variance"),
     *("decoder_variance", "learning_rate", "clip_norm", "fitting_steps", "resample_every", "temperature", "neighbours"),
+    *("batch_size", "steps_ahead", "update_every", "replay_capacity", "noise_clip", "target_rate", "action_deviation"),
     *("feature_dim", "episodes", "epochs", "minibatches", "model_epochs", "hidden", "clip", "epsilon", "skill_scale"),
 }
 
 
-FRACTIONS = {"discount", "trace_decay", "newest_fraction"}
+FRACTIONS = {"discount", "trace_decay", "newest_fraction", "target_rate"}
 
 
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
     """Refuse settings that are not finite, or not positive where they must be."""
     for field in fields(part):
         value = getattr(part, field.name)
-        flag = f"--{'backbone' if isinstance(part, PPO) else 'objective'}.{field.name.replace('_', '-')}"
+        flag = f"--{'backbone' if isinstance(part, Backbone) else 'objective'}.{field.name.replace('_', '-')}"
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, float) and not abs(entry) < float("inf"):
                 raise UserError(f"{flag} must be a finite number, not {entry}.")
@@ -178,17 +180,7 @@ class Run:
     def create(folder: Path, config: Pretraining, *, force: bool = False) -> "Run":
         """Lay out a new run folder. An existing one is replaced only with ``force``."""
         config.check()
-        check_free(folder, force=force)
-        if (folder / "config.json").exists():
-            with _locked(folder):
-                shutil.rmtree(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            # First and at once: a folder without a whole config.json could be neither resumed nor replaced.
-            write_json(folder / "config.json", config.to_json())
-            write_json(folder / "versions.json", versions())
-        except OSError as error:
-            raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
+        create_folder(folder, config.to_json(), force=force)
         return Run(folder)
 
     @property
@@ -201,6 +193,15 @@ class Run:
         """What the finished run measured, or None while it is not finished."""
         path = self.folder / "results.json"
         return json.loads(path.read_text()) if path.exists() else None
+
+    @property
+    def end(self) -> int:
+        """The last step."""
+        return self.config.iterations * self.config.steps_per_iteration
+
+    def due(self, step: int) -> bool:
+        """Whether an evaluation is due after this step."""
+        return step % self.config.evaluate_every < self.config.steps_per_iteration or step == self.end
 
     def fresh_state(self) -> TrainState:
         """The state at step 0."""
@@ -244,8 +245,23 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes off this run."""
-        with _locked(self.folder):
+        with locked(self.folder):
             yield
+
+
+def create_folder(folder: Path, config: dict[str, Any], *, force: bool) -> None:
+    """Lay out a run folder with its configuration and versions; with ``force`` in place of a run that stands there."""
+    check_free(folder, force=force)
+    if (folder / "config.json").exists():
+        with locked(folder):
+            shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # First and at once: a folder without a whole config.json could be neither resumed nor replaced.
+        write_json(folder / "config.json", config)
+        write_json(folder / "versions.json", versions())
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
 
 
 def check_free(folder: Path, *, force: bool) -> None:
@@ -259,7 +275,8 @@ def check_free(folder: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes off a run folder."""
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -278,15 +295,35 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def open_runs(folder: Path) -> list[Run]:
-    """The run in a folder, or the runs of its seeds in order."""
+    """The maze run in a folder, or the runs of its seeds in order."""
+    return [Run(path) for path in run_folders(folder)]
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The folder of a run, or those of its seeds in order."""
     if (folder / "config.json").exists():
-        return [Run(folder)]
+        return [folder]
     found = {path.parent.name.removeprefix("seed_"): path.parent for path in folder.glob("seed_*/config.json")}
     seeds = sorted((int(number), path) for number, path in found.items() if number.isdigit())
     if not seeds:
         reason = "holds no run" if folder.is_dir() else "does not exist"
         raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
-    return [Run(path) for _, path in seeds]
+    return [path for _, path in seeds]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The raw configuration of a run."""
+    try:
+        values = json.loads((folder / "config.json").read_text())
+    except ValueError as error:
+        raise _damaged(folder) from error
+    if not isinstance(values, dict):
+        raise _damaged(folder)
+    return values
+
+
+def _damaged(folder: Path) -> UserError:
+    return UserError(f"{folder}/config.json is damaged; restore it or train again with --force.")
 
 
 def versions() -> dict[str, str]:
@@ -309,10 +346,10 @@ def versions() -> dict[str, str]:
 
 
 def _read_config(folder: Path) -> Pretraining:
+    values = read_config(folder)
     try:
-        values = json.loads((folder / "config.json").read_text())
         return Pretraining.from_json(values)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{folder}/config.json is damaged; restore it or train again with --force.") from error
+        raise _damaged(folder) from error

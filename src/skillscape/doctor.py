@@ -1,0 +1,184 @@
+"""What works on this machine, and what to do about what does not."""
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skillscape.envs.urlb.tasks import TASKS, domain_of
+
+INSTALL = 'run `pip install "skillscape[urlb]"`'
+RENDERING_TIMEOUT = 120.0
+
+SUPPORTED_PYTHON = (3, 11)
+SUPPORTED: dict[str, str] = {
+    "jax": ">=0.10,<0.11",
+    "equinox": ">=0.13.8,<0.14",
+    "optax": ">=0.2.8,<0.3",
+    "gymnasium": ">=1.2,<2",
+}
+"""Versions that the library is tested with, as the package asks for them."""
+
+SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
+"""The same for the optional extra; the two only fit each other in pairs."""
+
+# What to install where a back end does not draw, by the names of Debian and Ubuntu.
+_RENDERING_PACKAGES = {
+    "egl": "`apt install libegl1 libgl1` and the driver of the graphics card (or libgl1-mesa-dri for none)",
+    "osmesa": "`apt install libosmesa6`",
+}
+_DRAW = """
+import sys
+from dm_control.suite import walker
+environment = walker.stand()
+environment.reset()
+pixels = environment.physics.render(64, 64, camera_id=0)
+sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the picture is empty")
+"""
+
+
+class Check(NamedTuple):
+    """One thing that was tried: whether it is as it should be, what was found, and what to do (empty for nothing).
+
+    What is optional and missing is ``ok``, with an advice.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str
+
+
+def examine() -> Iterator[Check]:
+    """Try everything, one check after the other; a check that fails is a result, never an exception."""
+    yield _guarded("python", _check_python)
+    for package, wanted in SUPPORTED.items():
+        yield _guarded(package, partial(_check_version, package, wanted))
+    yield _guarded("jax devices", _check_devices)
+    yield _guarded("maze", _check_maze)
+    if _version("dm_control") is None and _version("mujoco") is None:
+        yield Check("urlb", True, "not installed; walker, quadruped and jaco need it", f"{INSTALL} to use them")
+        return
+    for package, wanted in SUPPORTED_URLB.items():
+        yield _guarded(package, partial(_check_version, package, wanted, INSTALL))
+    for task in TASKS:
+        yield _guarded(task, partial(_check_task, task), INSTALL)
+    for backend in _RENDERING_PACKAGES:
+        yield _guarded(f"rendering with {backend}", partial(_check_rendering, backend))
+
+
+def _guarded(name: str, check: Callable[[], tuple[bool, str, str]], advice: str = "") -> Check:
+    try:
+        return Check(name, *check())
+    except Exception as error:
+        text = " ".join(str(error).split())
+        return Check(name, False, f"{type(error).__name__}: {text}" if text else type(error).__name__, advice)
+
+
+def _check_python() -> tuple[bool, str, str]:
+    least = ".".join(map(str, SUPPORTED_PYTHON))
+    fine = sys.version_info[:2] >= SUPPORTED_PYTHON
+    return fine, platform.python_version(), "" if fine else f"use Python {least} or newer"
+
+
+def _check_version(package: str, wanted: str, advice: str = "") -> tuple[bool, str, str]:
+    advice = advice or f'run `pip install "{package}{wanted}"`'
+    found = _version(package)
+    if found is None:
+        return False, f"not installed, needs {wanted}", advice
+    fine = _fits(found, wanted)
+    return fine, found if fine else f"{found}, but {wanted} is what works", "" if fine else advice
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _fits(found: str, wanted: str) -> bool:
+    """Whether a version meets requirements of the kinds ``>=``, ``<`` and ``==``, joined by commas."""
+    return all(
+        _numbers(found) >= _numbers(one[2:])
+        if one.startswith(">=")
+        else _numbers(found) == _numbers(one[2:])
+        if one.startswith("==")
+        else _numbers(found) < _numbers(one[1:])
+        for one in wanted.split(",")
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: (0, 10, 2) for "0.10.2" and "0.10.2.dev3"; zeros at the end do not count."""
+    numbers: list[int] = []
+    for part in version.split("+")[0].split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _check_devices() -> tuple[bool, str, str]:
+    import jax
+
+    devices = jax.devices()
+    return True, f"{len(devices)} × {devices[0].device_kind} ({devices[0].platform})", ""
+
+
+def _check_maze() -> tuple[bool, str, str]:
+    import jax
+
+    mazes = importlib.import_module("skillscape.envs.mazes")
+    maze = mazes.make_maze("square_a")
+    key = jax.random.key(0)
+    state, timestep = maze.step(maze.reset(key), jax.numpy.ones(2), key)
+    fine = bool(jax.numpy.isfinite(state).all()) and timestep.obs.shape == maze.spec.obs_shape
+    return fine, "square_a resets and steps", "" if fine else "please report this"
+
+
+def _check_task(task: str) -> tuple[bool, str, str]:
+    from skillscape.envs.urlb.suite import load_task
+
+    domain = domain_of(task)
+    env = load_task(task)
+    try:
+        found = (env.reset(0).size, env.spec.action_dim)
+        raw = env.environment.action_spec().shape
+        rewards = [env.step(np.zeros(env.spec.action_dim, np.float32)).reward for _ in range(5)]
+    finally:
+        env.close()
+    wanted = (domain.obs_size, domain.action_size)
+    fine = found == wanted and raw == (domain.action_size,) and bool(np.isfinite(rewards).all())
+    detail = f"{found[0]} observations, {raw[0]} actions"
+    return fine, detail if fine else f"{detail}, but {wanted[0]} and {wanted[1]} are right", "" if fine else INSTALL
+
+
+def _check_rendering(backend: str) -> tuple[bool, str, str]:
+    """Draw a picture in a process of its own: a back end is chosen once per process, and a bad one can take it down."""
+    advice = f"only videos need it: {_RENDERING_PACKAGES[backend]}"
+    settings = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _DRAW],
+            env=settings,
+            capture_output=True,
+            text=True,
+            timeout=RENDERING_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True, f"does not draw: no picture after {RENDERING_TIMEOUT:.0f} s", advice
+    if done.returncode == 0:
+        return True, "draws", ""
+    lines = done.stderr.strip().splitlines()
+    return True, f"does not draw: {lines[-1] if lines else f'exit code {done.returncode}'}", advice

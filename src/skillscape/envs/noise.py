@@ -1,0 +1,49 @@
+"""Observations with noise on them, to see how much of it a method bears."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from skillscape.envs.base import HostEnv, HostStep
+from skillscape.types import EnvSpec
+
+# Keeps the noise apart from whatever the environment itself draws from the same seed.
+_STREAM = 0x6E6F6973
+
+
+@final
+class Noisy(HostEnv):
+    """Another environment, with N(0, deviation²) added to every entry of every observation.
+
+    The noise is a function of the episode's seed and of the step, so episodes can still be repeated to the last bit;
+    the environment itself goes on as it would without. Rewards stay those of the true state.
+    """
+
+    def __init__(self, inner: HostEnv, deviation: float) -> None:
+        self._inner = inner
+        self._deviation = np.float32(deviation)
+        self._random = np.random.default_rng(_STREAM)
+
+    @property
+    def spec(self) -> EnvSpec:
+        """That of the environment inside."""
+        return self._inner.spec
+
+    def reset(self, seed: int) -> Float32[np.ndarray, "..."]:
+        """Begin the episode of this seed."""
+        self._random = np.random.default_rng((_STREAM, seed))
+        return self._disturb(self._inner.reset(seed))
+
+    def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
+        """Take one step of the environment inside."""
+        step = self._inner.step(action)
+        return step._replace(obs=self._disturb(step.obs))
+
+    def close(self) -> None:
+        """Close the environment inside."""
+        self._inner.close()
+
+    def _disturb(self, obs: np.ndarray) -> Float32[np.ndarray, "..."]:
+        noise = self._random.standard_normal(obs.shape, dtype=np.float32)
+        return obs.astype(np.float32) + self._deviation * noise

@@ -1,0 +1,162 @@
+"""A user's own environment: anything that Gymnasium can make and that has real-valued actions."""
+
+import contextlib
+import difflib
+from typing import Any, final
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Float, Float32
+
+from skillscape.envs.base import HostEnv, HostStep
+from skillscape.errors import UserError
+from skillscape.types import EnvSpec
+
+DEFAULT_HORIZON = 1000
+"""Where episodes are cut if the environment was registered without a limit of its own."""
+
+
+@final
+class OwnEnv(HostEnv):
+    """A Gymnasium environment: its observation flattened to float32, actions stretched from [-1, 1] to its Box.
+
+    Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot.
+    """
+
+    def __init__(self, identifier: str, inner: "gymnasium.Env[Any, Any]") -> None:
+        self._identifier = identifier
+        self._inner = inner
+        self._action_space = _continuous(identifier, inner.action_space)
+        self._low, self._high = (
+            np.asarray(bound, np.float64).ravel() for bound in (self._action_space.low, self._action_space.high)
+        )
+        self._scale = (self._high - self._low) / 2
+        limit = None if inner.spec is None else inner.spec.max_episode_steps
+        self._spec = EnvSpec(
+            (_flat_size(identifier, inner.observation_space),), self._low.size, limit or DEFAULT_HORIZON
+        )
+        self._left = 0
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Sizes of the flat vectors, and the limit the environment was registered with."""
+        return self._spec
+
+    def reset(self, seed: int) -> Float32[np.ndarray, " o"]:
+        """Begin the episode of this seed."""
+        obs, _ = self._inner.reset(seed=seed)
+        self._left = self._spec.horizon
+        return self._flat(obs)
+
+    def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
+        """Take one step of the environment."""
+        if self._left == 0:
+            raise RuntimeError("The episode is over; call reset() first.")
+        space = self._action_space
+        raw = (self._low + self._scale * (action + np.float64(1))).astype(space.dtype).reshape(space.shape)
+        # Rounding, here or in whatever computed the action, must not carry it out of the Box.
+        raw = np.minimum(np.maximum(raw, space.low), space.high)
+        obs, reward, terminated, truncated, _ = self._inner.step(raw)
+        self._left -= 1
+        # The environment's own limit cuts at the same step; ours only matters where it has none.
+        truncated = bool(truncated) or (self._left == 0 and not terminated)
+        if terminated or truncated:
+            self._left = 0
+        return HostStep(self._flat(obs), float(reward), bool(terminated), truncated)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._left = 0
+        self._inner.close()
+
+    def _flat(self, obs: Any) -> Float32[np.ndarray, " o"]:  # noqa: ANN401  (whatever the space holds)
+        space = self._inner.observation_space
+        try:
+            # Flattening any other space makes a new array; a Box could hand out the environment's own memory.
+            flat = obs if isinstance(space, spaces.Box) else spaces.flatten(space, obs)
+            vector = np.array(flat, dtype=np.float32).reshape(-1)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise self._wrong(obs) from error
+        if vector.shape != self._spec.obs_shape:
+            raise self._wrong(obs)
+        return vector
+
+    def _wrong(self, obs: Any) -> UserError:  # noqa: ANN401  (whatever came out)
+        got = f"of shape {obs.shape}" if isinstance(obs, np.ndarray) else f"of type {type(obs).__name__}"
+        return UserError(
+            f"{self._identifier} returned an observation {got}, which is not in its observation_space "
+            f"{self._inner.observation_space}: correct the one or the other."
+        )
+
+
+def make_own(identifier: str) -> OwnEnv:
+    """The Gymnasium environment of this ID; ``module:ID`` first imports the module that registers it."""
+    try:
+        inner = gymnasium.make(identifier, disable_env_checker=True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise _missing(identifier, error) from error
+    except gymnasium.error.Error as error:
+        raise _unknown(identifier, error) from error
+    except ModuleNotFoundError as error:
+        module, separator, _ = identifier.partition(":")
+        if separator and not _importable(module):
+            raise UserError(
+                f"The module {module} of {identifier} cannot be imported: install it, or put its folder on PYTHONPATH."
+            ) from error
+        raise _missing(identifier, error) from error
+    except ImportError as error:
+        raise _missing(identifier, error) from error
+    try:
+        return OwnEnv(identifier, inner)
+    except UserError:
+        inner.close()
+        raise
+
+
+def _importable(module: str) -> bool:
+    try:
+        __import__(module)
+    except ImportError:
+        return False
+    return True
+
+
+def _missing(identifier: str, error: Exception) -> UserError:
+    return UserError(f"{identifier} needs a package that is not there ({error}): install it and try again.")
+
+
+def _unknown(identifier: str, error: Exception) -> UserError:
+    known = {name.lower(): name for name in gymnasium.registry}
+    wanted = identifier.rpartition(":")[2].lower()
+    near = [known[name] for name in difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"Gymnasium says: {' '.join(str(error).split())}"
+    return UserError(
+        f"Gymnasium has no environment {identifier!r}: {hint} One that a module registers is written module:ID."
+    )
+
+
+def _continuous(identifier: str, space: "spaces.Space[Any]") -> spaces.Box:
+    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise UserError(
+            f"{identifier} has the actions {space}, but every method here needs a Box of real numbers: "
+            f"wrap the environment, or choose one with continuous actions."
+        )
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise UserError(
+            f"{identifier} has actions without bounds ({space}), so [-1, 1] cannot be stretched to them: "
+            f"wrap it with gymnasium.wrappers.RescaleAction or give its action_space finite bounds."
+        )
+    return space
+
+
+def _flat_size(identifier: str, space: "spaces.Space[Any]") -> int:
+    flat = space
+    with contextlib.suppress(NotImplementedError):
+        flat = spaces.flatten_space(space)
+    if not isinstance(flat, spaces.Box) or not flat.shape:
+        raise UserError(
+            f"{identifier} has the observations {space}, which do not flatten to one vector of fixed size: "
+            f"wrap it so that they are a Box, or a Dict or Tuple of them."
+        )
+    return int(np.prod(flat.shape))

@@ -1,0 +1,1 @@
+"""The twelve tasks of the Unsupervised RL Benchmark, from states."""

@@ -1,0 +1,125 @@
+"""The examination of a machine: every check comes back as a result, whatever is broken."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from skillscape import doctor
+from skillscape.envs.urlb.tasks import TASKS
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture
+def drawing(monkeypatch):
+    """Stands in for the processes that draw; what they return can be set, and what they were given looked up."""
+    fake = SimpleNamespace(result=subprocess.CompletedProcess([], 0, "", ""), backends=[])
+
+    def run(command, env, **_):
+        fake.backends.append(env["MUJOCO_GL"])
+        assert command[0] == sys.executable
+        if isinstance(fake.result, Exception):
+            raise fake.result
+        return fake.result
+
+    monkeypatch.setattr(doctor.subprocess, "run", run)
+    return fake
+
+
+def test_a_healthy_machine(drawing):
+    pytest.importorskip("dm_control")
+    checks = {check.name: check for check in doctor.examine()}
+    assert [check for check in checks.values() if not check.ok or check.advice] == []
+    assert {"python", "jax", "jax devices", "maze", "dm_control", "mujoco", *TASKS} <= checks.keys()
+    assert checks["jaco_reach_top_left"].detail == "55 observations, 9 actions"
+    assert drawing.backends == ["egl", "osmesa"]
+
+
+@pytest.mark.parametrize(
+    ("result", "detail"),
+    [
+        (subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: no library"), "ImportError: no library"),
+        (subprocess.CompletedProcess([], -11, "", ""), "exit code -11"),
+        (subprocess.TimeoutExpired([], 120), "no picture after 120 s"),
+    ],
+)
+def test_drawing_is_optional_and_says_what_to_install(drawing, monkeypatch, result, detail):
+    pytest.importorskip("dm_control")
+    monkeypatch.setattr(doctor, "TASKS", ())
+    drawing.result = result
+    *_, egl, osmesa = doctor.examine()
+    assert egl.ok
+    assert osmesa.ok
+    assert detail in egl.detail
+    assert "libegl1" in egl.advice
+    assert "libosmesa6" in osmesa.advice
+
+
+def test_without_the_extra_there_is_an_advice_and_no_fault(drawing, monkeypatch):
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name in doctor.SUPPORTED_URLB else "0.10.2")
+    *_, last = doctor.examine()
+    assert (last.name, last.ok) == ("urlb", True)
+    assert 'pip install "skillscape[urlb]"' in last.advice
+    assert drawing.backends == []
+
+
+def test_a_version_that_does_not_fit_is_a_fault(drawing, monkeypatch):
+    versions = {"jax": "0.11.0", "mujoco": "4.0.0", "dm_control": None}
+    monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, "1.2.3"))
+    monkeypatch.setattr(doctor, "TASKS", ())
+    checks = {check.name: check for check in doctor.examine()}
+    assert not checks["jax"].ok
+    assert "pip install" in checks["jax"].advice
+    assert not checks["mujoco"].ok
+    assert "4.0.0" in checks["mujoco"].detail
+    assert not checks["dm_control"].ok
+    assert "skillscape[urlb]" in checks["dm_control"].advice
+
+
+def test_nothing_is_raised_whatever_breaks(drawing, monkeypatch):
+    pytest.importorskip("dm_control")
+
+    def broken(*_):
+        raise OSError("a\n broken   disk")
+
+    for name in ("_check_python", "_check_version", "_check_devices", "_check_maze", "_check_task", "_check_rendering"):
+        monkeypatch.setattr(doctor, name, broken)
+    checks = list(doctor.examine())
+    assert len(checks) > 12
+    assert {(check.ok, check.detail) for check in checks} == {(False, "OSError: a broken disk")}
+
+
+def test_supported_versions_are_those_the_package_asks_for():
+    assert PROJECT["requires-python"] == ">=" + ".".join(map(str, doctor.SUPPORTED_PYTHON))
+    for name, wanted in doctor.SUPPORTED.items():
+        assert f"{name}{wanted}" in PROJECT["dependencies"]
+    assert [name + wanted for name, wanted in doctor.SUPPORTED_URLB.items()] == PROJECT["optional-dependencies"]["urlb"]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "fits"),
+    [
+        ("0.10.2", ">=0.10,<0.11", True),
+        ("0.10", ">=0.10.0,<0.11", True),
+        ("0.11.0", ">=0.10,<0.11", False),
+        ("0.9.9", ">=0.10,<0.11", False),
+        ("1.0.50", "==1.0.50", True),
+        ("1.0.5", "==1.0.50", False),
+        ("0.10.2.dev3+local", ">=0.10,<0.11", True),
+    ],
+)
+def test_versions_are_compared_as_numbers(found, wanted, fits):
+    assert doctor._fits(found, wanted) is fits
+
+
+@pytest.mark.slow
+def test_drawing_for_real():
+    pytest.importorskip("dm_control")
+    for backend in ("egl", "osmesa"):
+        ok, detail, advice = doctor._check_rendering(backend)
+        assert ok
+        assert (detail == "draws") == (advice == "")
