@@ -163,6 +163,28 @@ class ReproduceOptions:
     """Folder for the runs themselves."""
 
 
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """Pre-train, fine-tune and compare on URLB. Stopped, it goes on where it was; finished runs are skipped."""
+
+    methods: tuple[str, ...] = ("ddpg", "sd3", "diayn")
+    """Methods to compare; ddpg is training from scratch."""
+    domains: tuple[str, ...] = ("walker", "quadruped", "jaco")
+    """Domains, each with all its four tasks."""
+    seeds: int = 10
+    """Seeds per method and task."""
+    preset: str = "compact"
+    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    steps: int | None = None
+    """Environment steps of pre-training; the preset's if not given."""
+    finetuning_steps: int | None = None
+    """Environment steps of fine-tuning and of training from scratch; the preset's if not given."""
+    out: Path = Path("results")
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     try:
@@ -465,13 +487,17 @@ def _reproduce(arguments: list[str]) -> None:
 
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
-        _table([(name, _first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()])
+        mazes = [(name, _first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
+        _table([*mazes, ("urlb", "State-based URLB: pre-train, fine-tune on every task, compare with from scratch.")])
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:
             raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
         return
     name, *rest = arguments
-    choose("experiment", name, EXPERIMENTS, "skillscape reproduce --help")
+    choose("experiment", name, [*EXPERIMENTS, "urlb"], "skillscape reproduce --help")
+    if name == "urlb":
+        _reproduce_urlb(rest)
+        return
     options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
     command = " ".join(["skillscape", "reproduce", name, *_without(rest, ("--out", "--runs"))])
     request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
@@ -487,6 +513,31 @@ def _reproduce(arguments: list[str]) -> None:
         print(table(comparison, results))
         for path in written:
             print(path)
+
+
+def _reproduce_urlb(arguments: list[str]) -> None:
+    from skillscape.experiments.urlb import Benchmark, run_benchmark, score_table, write_benchmark
+
+    options = tyro.cli(BenchmarkOptions, args=arguments, prog="skillscape reproduce urlb")
+    benchmark = Benchmark(
+        name="urlb" if len(options.domains) > 1 else f"urlb-{options.domains[0]}",
+        methods=options.methods,
+        domains=options.domains,
+        seeds=options.seeds,
+        preset=options.preset,
+        steps=options.steps,
+        finetuning_steps=options.finetuning_steps,
+        command=" ".join(["skillscape", "reproduce", "urlb", *_without(arguments, ("--out", "--runs"))]),
+    )
+    benchmark.check()
+    display = Display(options.runs / benchmark.name, 1)
+    display.announce()
+    scores = run_benchmark(benchmark, options.runs / benchmark.name, display.show, display.begin)
+    written = write_benchmark(benchmark, scores, options.out / benchmark.name)
+    display.finish(f"{benchmark.name} is complete")
+    print(score_table(benchmark, scores))
+    for path in written:
+        print(path)
 
 
 class Display:
