@@ -25,6 +25,7 @@ lint: install  ## ruff and the type checker
 
 bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
 	$(BIN)/python benchmarks/mazes.py
+	$(BIN)/python benchmarks/urlb.py
 
 install: $(VENV)/.installed
 

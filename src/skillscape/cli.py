@@ -164,6 +164,21 @@ class ReproduceOptions:
 
 
 @dataclass(frozen=True)
+class MapsOptions:
+    """Train SD3 in the square maze for a short and a long time and draw what its model has learned."""
+
+    early: int = 25_000
+    """Environment steps of the young model."""
+    steps: int = 250_000
+    """Environment steps of the old one, with the same seed: it has been the young one."""
+    seed: int = 0
+    out: Path = Path("results")
+    """Folder for the pictures, in a sub-folder."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
+@dataclass(frozen=True)
 class BenchmarkOptions:
     """Pre-train, fine-tune and compare on URLB. Stopped, it goes on where it was; finished runs are skipped."""
 
@@ -488,15 +503,21 @@ def _reproduce(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
         mazes = [(name, _first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
-        _table([*mazes, ("urlb", "State-based URLB: pre-train, fine-tune on every task, compare with from scratch.")])
+        _table(
+            [
+                *mazes,
+                ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze."),
+                ("urlb", "State-based URLB: pre-train, fine-tune on every task, compare with from scratch."),
+            ]
+        )
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:
             raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
         return
     name, *rest = arguments
-    choose("experiment", name, [*EXPERIMENTS, "urlb"], "skillscape reproduce --help")
-    if name == "urlb":
-        _reproduce_urlb(rest)
+    choose("experiment", name, [*EXPERIMENTS, "maps", "urlb"], "skillscape reproduce --help")
+    if name in ("maps", "urlb"):
+        (_reproduce_maps if name == "maps" else _reproduce_urlb)(rest)
         return
     options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
     command = " ".join(["skillscape", "reproduce", name, *_without(rest, ("--out", "--runs"))])
@@ -513,6 +534,26 @@ def _reproduce(arguments: list[str]) -> None:
         print(table(comparison, results))
         for path in written:
             print(path)
+
+
+def _reproduce_maps(arguments: list[str]) -> None:
+    from skillscape.api import pretrain
+    from skillscape.experiments.pictures import draw_bonus
+
+    options = tyro.cli(MapsOptions, args=arguments, prog="skillscape reproduce maps")
+    display = Display(options.runs / "maps", 1)
+    display.announce()
+    runs = []
+    for steps in (options.early, options.steps):
+        display.begin(f"SD3 for {steps:,} steps")
+        out = options.runs / "maps" / f"{steps}"
+        runs += pretrain(
+            "sd3", "maze/square_a", out=out, steps=steps, seed=options.seed, resume=True, on_progress=display.show
+        )
+    written = draw_bonus(runs[0], runs[1], options.out / "maps")
+    display.finish("the maps are drawn")
+    for path in written:
+        print(path)
 
 
 def _reproduce_urlb(arguments: list[str]) -> None:

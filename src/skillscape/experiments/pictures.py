@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from skillscape.api import rollouts
 from skillscape.envs.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import MazeMeasures, measure
+from skillscape.objectives.sd3 import SD3
 from skillscape.plots.mazes import (
     Curve,
     Extent,
@@ -112,6 +114,49 @@ def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent]:
     maps = np.full((scores.shape[1], *inside.shape), np.nan)
     maps[:, inside] = density.T
     return maps, extent
+
+
+def divergence_map(run: Run, skill: int) -> tuple[Float[np.ndarray, "h w"], Extent]:
+    """SD3's exploration bonus KL[Q(h|s,z) ‖ N(0,I)] of one skill on a grid over the maze; NaN outside."""
+    objective = run.config.objective
+    if not isinstance(objective, SD3):
+        raise UserError(f"{run.folder} was trained with {objective.name}; only SD3 has a KL bonus.")
+    grid, inside, extent = maze_grid(run.config.layout)
+    model = run.trained_state().objective.model.params
+    evidence = objective.evidence_of_all_skills(model, jnp.asarray(grid[inside], jnp.float32), jax.random.key(0))
+    found = np.full(inside.shape, np.nan)
+    found[inside] = np.asarray(evidence.divergence)[:, skill]
+    return found, extent
+
+
+def draw_bonus(young: Run, old: Run, folder: Path) -> list[Path]:
+    """The bonus of the skill that goes farthest, early and late, and the density of every skill late."""
+    folder.mkdir(parents=True, exist_ok=True)
+    layout, seed = old.config.layout, old.config.seed
+    visited = rollouts(old)
+    reaches = [measure(visited[[skill, skill]], layout).reach for skill in range(len(visited))]
+    skill = int(np.argmax(reaches))
+    maps = [divergence_map(run, skill) for run in (young, old)]
+    density_figure(
+        np.stack([one for one, _ in maps]),
+        maps[0][1],
+        layout,
+        folder / "bonus.png",
+        f"KL bonus of skill {skill} (sd3, seed {seed})",
+        "nats",
+        titles=[f"after {run.config.steps:,} steps" for run in (young, old)],
+    )
+    densities, extent = model_density_maps(old)
+    density_figure(
+        densities,
+        extent,
+        layout,
+        folder / "density.png",
+        f"Density of each skill according to the model (sd3, seed {seed}, {old.config.steps:,} steps)",
+        "density per unit area",
+        shared_scale=False,
+    )
+    return [folder / "bonus.png", folder / "density.png"]
 
 
 def maze_grid(layout: Layout) -> tuple[Float[np.ndarray, "h w 2"], Float[np.ndarray, "h w"], Extent]:

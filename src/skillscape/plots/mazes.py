@@ -132,10 +132,12 @@ def density_figure(
     colour_label: str,
     *,
     shared_scale: bool = True,
+    titles: Sequence[str] | None = None,
 ) -> None:
     """Save one map per skill, [k, h, w] with row 0 at the bottom and NaN outside the maze, walls on top.
 
-    extent: (left, right, bottom, top) of the outer edges of the maps. With ``shared_scale`` one colour means one number
+    extent: (left, right, bottom, top) of the outer edges of the maps; titles: what stands over each, "skill 0", … if
+    not given. With ``shared_scale`` one colour means one number
     in all panels; without, each panel runs from its own lowest to its own highest value and the bar says so.
     """
     maps = np.asarray(maps, dtype=np.float64)
@@ -153,7 +155,7 @@ def density_figure(
             scale = everywhere if shared_scale else Normalize(np.nanmin(maps[skill]), np.nanmax(maps[skill]))
             axes.imshow(maps[skill], origin="lower", extent=extent, cmap="magma_r", norm=scale, interpolation="nearest")
             draw_walls(axes, layout)
-            axes.set_title(f"skill {skill}", fontsize=8.5, pad=2)
+            axes.set_title(f"skill {skill}" if titles is None else titles[skill], fontsize=8.5, pad=2)
         bar = figure.colorbar(
             ScalarMappable(everywhere if shared_scale else Normalize(0.0, 1.0), "magma_r"),
             ax=list(figure.axes),

@@ -1,0 +1,181 @@
+"""Speed of the host half, as ratios within one run: `make bench`. Writes benchmarks/urlb.json.
+
+Absolute rates belong to the machine and its load; the ratios are what to compare.
+"""
+
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from skillscape.api import enable_compilation_cache, pretrain
+from skillscape.envs.host import make_host
+from skillscape.envs.urlb.tasks import DOMAINS
+from skillscape.objectives import registry
+from skillscape.presets import HostedSettings, hosted_settings
+from skillscape.training.hosted import update_step
+from skillscape.training.jobs import Job, init_state
+from skillscape.training.runs import versions
+from skillscape.types import EnvSpec, Transitions
+
+WALKER = EnvSpec((24,), 6, 1000)
+
+
+def seconds(function: Callable[[], Any], repeats: int) -> float:
+    """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(function())
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def job(method: str | None, settings: HostedSettings, steps: int = 100_000) -> Job:
+    """A job on walker: pre-training with a method, or learning its task from scratch."""
+    return Job(
+        phase="finetune" if method is None else "pretrain",
+        env="walker",
+        task="walker_stand" if method is None else None,
+        noise=0.0,
+        objective=settings.objective,
+        backbone=settings.backbone,
+        steps=steps,
+        seed=0,
+        evaluate_every=settings.evaluate_every,
+        evaluation_episodes=settings.evaluation_episodes,
+    )
+
+
+class Update:
+    """The compiled learning step of a job, its time, and the arithmetic that XLA counts in it."""
+
+    def __init__(self, one: Job, repeats: int) -> None:
+        """Compile and measure on a random batch."""
+        size, skills = one.backbone.schedule.batch_size, one.rewarded.skills
+        normal = np.random.default_rng(0).normal
+        shapes = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
+        arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in shapes.items()}
+        rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
+        batch = Transitions(**arrays, **rows, skill=np.asarray(skills.sample(jax.random.key(0), size)))
+        state = init_state(one, WALKER)
+        began = time.perf_counter()
+        self.compiled = jax.jit(update_step(one)).lower(state, batch).compile()
+        self.compile_seconds = time.perf_counter() - began
+        jax.block_until_ready(self.compiled(state, batch))
+        self.seconds = seconds(lambda: self.compiled(state, batch), repeats)
+        self.flops = float(self.compiled.cost_analysis()["flops"])
+
+
+def matmul_rate(size: int, width: int) -> float:
+    """Floating-point operations per second of one plain product [size, width] × [width, width]."""
+    left, right = jnp.ones((size, width)), jnp.ones((width, width))
+    product = jax.jit(lambda a, b: a @ b)
+    jax.block_until_ready(product(left, right))
+    repeats = max(20, int(2e9 / (2 * size * width * width)))
+    return 2 * size * width * width / seconds(lambda: product(left, right), repeats)
+
+
+def updates(preset: str, repeats: int) -> dict[str, Any]:
+    """Time of a learning step with each objective relative to DDPG alone, and its share of a plain product's rate."""
+    settings = hosted_settings(None, "walker", preset)
+    size = settings.backbone.schedule.batch_size
+    width: int = vars(settings.backbone)["width"]
+    alone = Update(job(None, settings), repeats)
+    plain = matmul_rate(size, width)
+    found: dict[str, Any] = {
+        "ddpg": {
+            "milliseconds": 1e3 * alone.seconds,
+            "compile_seconds": alone.compile_seconds,
+            "gflops": alone.flops / alone.seconds / 1e9,
+            "plain_matmul_gflops": plain / 1e9,
+            "share_of_plain_matmul": alone.flops / alone.seconds / plain,
+        }
+    }
+    for method in sorted(set(registry()) - {"extrinsic"}):
+        one = Update(job(method, hosted_settings(method, "walker", preset)), max(3, repeats // 5))
+        found[method] = {
+            "milliseconds": 1e3 * one.seconds,
+            "relative_to_ddpg": one.seconds / alone.seconds,
+            "share_of_plain_matmul": one.flops / one.seconds / plain,
+            "compile_seconds": one.compile_seconds,
+        }
+        print(preset, method, found[method], flush=True)
+    return found
+
+
+def environments() -> dict[str, Any]:
+    """Steps per second of each domain with random actions, one core."""
+    found = {}
+    for domain in DOMAINS:
+        env = make_host(domain)
+        actions = np.random.default_rng(0).uniform(-1, 1, (400, env.spec.action_dim)).astype("f4")
+
+        def play(env: Any = env, actions: Any = actions) -> None:  # noqa: ANN401
+            env.reset(0)
+            for action in actions[: min(len(actions), env.spec.horizon)]:
+                env.step(action)
+
+        found[domain] = min(len(actions), env.spec.horizon) / seconds(play, 5)
+        env.close()
+    return found
+
+
+def end_to_end(method: str, update_seconds: float, env_rate: float, steps: int) -> dict[str, float]:
+    """Steps per second of the whole loop against the slower of its two sides, after the random steps."""
+    marks: list[tuple[int, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        settings = hosted_settings(method, "walker", "compact")
+        pretrain(
+            method,
+            "walker",
+            out=Path(folder) / "run",
+            steps=vars(settings.backbone)["random_steps"] + steps,
+            on_progress=lambda _run, step, *_: marks.append((step, time.perf_counter())),
+        )
+    # The first thousand steps of learning hold the compilation; evaluations fall on later multiples of 10,000.
+    chosen = [mark for mark in marks if mark[0] > vars(settings.backbone)["random_steps"] and mark[0] < 10_000]
+    rate = (chosen[-1][0] - chosen[0][0]) / (chosen[-1][1] - chosen[0][1])
+    slower = min(env_rate, settings.backbone.schedule.update_every / update_seconds)
+    return {"steps_per_second": rate, "slower_side_steps_per_second": slower, "times_the_slower_side": slower / rate}
+
+
+def replay_bytes() -> dict[str, float]:
+    """Megabytes of a full buffer of a million transitions with 16 skills."""
+    sizes = {name: domain.obs_size + domain.action_size + 16 + 2 for name, domain in DOMAINS.items()}
+    return {name: 4e6 * columns / 1e6 for name, columns in sizes.items()}
+
+
+def main() -> None:
+    """Measure, store, show."""
+    enable_compilation_cache()
+    compact = updates("compact", 100)
+    rates = environments()
+    report = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "versions": versions(),
+        "environment_steps_per_second": rates,
+        "compact": compact,
+        "end_to_end": {
+            method: end_to_end(method, compact[method]["milliseconds"] / 1e3, rates["walker"], 5_900)
+            for method in ("diayn", "sd3")
+        },
+        "paper": updates("paper", 10),
+        "replay_megabytes": replay_bytes(),
+    }
+    path = Path(__file__).parent / "urlb.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
