@@ -80,6 +80,7 @@ class ProbeEnv(JaxEnv):
 
 
 PROBE_PPO = PPO(
+    normalise_inputs=False,
     episodes=32,
     hidden=(32,),
     discount=0.5,

@@ -299,7 +299,6 @@ def test_seeds_get_folders_of_their_own(tmp_path):
         ("pretrain diayn --env maze/", "write maze/NAME"),
         ("pretrain diayn --env square_a", "write maze/NAME"),
         ("pretrain diayn --env atari/pong", "There is no environment 'atari/pong'"),
-        ("pretrain diayn --env square_a", "write maze/NAME"),
         ("pretrain diayn --env maze/missing.txt", "There is no maze file missing.txt"),
         ("pretrain diayn --steps 2499", "below one batch of 2,500 steps"),
         ("pretrain diayn --steps -5", "below one batch"),

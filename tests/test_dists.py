@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from skillscape.dists import Beta, DiagonalNormal
+from skillscape.dists import Beta, DiagonalNormal, TruncatedNormal
 
 ALPHA = np.asarray([[1.5, 2.0], [30.0, 1.01], [1.0, 7.0]], np.float32)
 BETA = np.asarray([[3.0, 2.0], [4.0, 90.0], [1.0, 1.2]], np.float32)
@@ -73,3 +73,28 @@ def test_divergence_keeps_its_digits_near_the_prior():
     # σ² − 1 − log σ² in float32 is noise here; x²/2 with x = log σ² is exact to first order.
     divergence = DiagonalNormal(jnp.zeros(1), jnp.full(1, 1e-4)).kl_to_standard()
     np.testing.assert_allclose(divergence, 0.25e-8, rtol=0.05)
+
+
+MEAN = np.asarray([[0.0, 0.5], [-0.9, 0.95]], np.float32)
+NOISE = np.asarray([[1.0, -2.0], [-3.0, 4.0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("clip", "expected"),
+    [(None, [[0.2, 0.1], [-1.0, 1.0]]), (0.3, [[0.2, 0.2], [-1.0, 1.0]]), (0.05, [[0.05, 0.45], [-0.95, 1.0]])],
+)
+def test_truncated_draws_clip_the_step_and_clamp_the_sum(clip, expected):
+    draws = TruncatedNormal(jnp.asarray(MEAN), 0.2).sample(jnp.asarray(NOISE), clip)
+    np.testing.assert_allclose(draws, expected, atol=3e-6)
+    assert jnp.max(jnp.abs(draws)) < 1
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_a_truncated_draw_at_the_border_still_moves_its_mean(clip):
+    slope = jax.grad(lambda mean: jnp.sum(TruncatedNormal(mean, 0.2).sample(jnp.asarray(NOISE), clip)))
+    np.testing.assert_array_equal(slope(jnp.asarray(MEAN)), 1)
+
+
+def test_truncated_log_density_is_that_of_the_normal_without_a_clamp():
+    found = TruncatedNormal(jnp.asarray(MEAN), 0.2).log_prob(jnp.asarray(VALUE[:2]))
+    np.testing.assert_allclose(found, scipy.stats.norm.logpdf(VALUE[:2], MEAN, 0.2).sum(axis=-1), rtol=1e-5)

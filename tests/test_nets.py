@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from skillscape.nets import MLP, ConditionalMLP, Linear, SoftModular, uniform
+from skillscape.nets import MLP, ConditionalMLP, LayerNorm, Linear, SoftModular, orthogonal, uniform
 
 WIDTH, MODULES, MODULE_WIDTH, TEMPERATURE = 6, 3, 4, 0.7
 X = jnp.asarray([0.3, -0.7])
@@ -158,3 +158,38 @@ def test_soft_modules_start_with_an_open_embedding_and_open_gates():
     net = soft_modular(3)
     np.testing.assert_array_equal(net.embed.bias, 1)
     np.testing.assert_array_equal(net.gate_biases, 1)
+
+
+def test_layer_norm_standardises_one_vector():
+    scale, shift = np.float32([1.0, 2.0, -1.0, 0.5]), np.float32([0.0, 1.0, 2.0, 3.0])
+    x = np.float32([3.0, -1.0, 10.0, 0.0])
+    expected = (x - x.mean()) / np.sqrt(x.var() + 1e-5) * scale + shift
+    np.testing.assert_allclose(LayerNorm(jnp.asarray(scale), jnp.asarray(shift))(jnp.asarray(x)), expected, rtol=1e-5)
+
+
+def test_layer_norm_starts_plain_and_is_finite_where_nothing_varies():
+    norm = LayerNorm.create(4)
+    found = np.asarray(norm(100 * jax.random.normal(jax.random.key(0), (4,))))
+    np.testing.assert_allclose([found.mean(), found.var()], [0, 1], atol=1e-4)
+    np.testing.assert_array_equal(norm(jnp.full(4, 7.0)), 0)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 3), (3, 7), (5, 5), (1, 4), (4, 1)])
+def test_orthogonal_matrices_have_orthonormal_rows_or_columns(rows, columns):
+    matrix = np.asarray(orthogonal(jax.random.key(0), rows, columns))
+    assert matrix.shape == (rows, columns)
+    product = matrix.T @ matrix if rows >= columns else matrix @ matrix.T
+    np.testing.assert_allclose(product, np.eye(min(rows, columns)), atol=1e-5)
+
+
+def test_orthogonal_draws_favour_no_sign_and_no_direction():
+    # QR alone gives a triangle of one sign, and with it columns that lean one way.
+    draws = np.stack([orthogonal(jax.random.key(seed), 2, 2) for seed in range(400)])
+    assert np.abs(draws.mean(axis=0)).max() < 5 * np.sqrt(0.5 / 400)
+    assert abs((np.linalg.det(draws) > 0).mean() - 0.5) < 5 * np.sqrt(0.25 / 400)
+
+
+def test_orthogonal_layers_start_without_a_bias():
+    linear = Linear.orthogonal(jax.random.key(0), 3, 5)
+    assert linear.weight.shape == (5, 3)
+    np.testing.assert_array_equal(linear.bias, np.zeros(5))

@@ -37,7 +37,7 @@ def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
         return Strategy("prior")
     if text in ("prior", "random"):
         return Strategy("prior" if text == "prior" else "random")
-    if text.isdigit():
+    if text.isdecimal():
         number = skills.count
         if number is None:
             raise UserError(
@@ -71,10 +71,11 @@ def regress(
     skills: SkillSpace,
     segments: Sequence[Segment],
 ) -> Float[np.ndarray, " z"]:
-    """The skill whose actions go with high rewards: argmax_z of the covariance of Σ r and Σ log π(a|s, z).
+    """The skill whose actions go with high rewards: argmax_z of the correlation of Σ r and Σ log π(a|s, z).
 
-    The sums are over windows of ``WINDOW`` steps inside an episode. Without the covariance's centring the score
-    would favour the skill that is most like random actions, whatever they earned.
+    The sums are over windows of ``WINDOW`` steps inside an episode. Uncentred, the score would favour the skill that is
+    most like random actions, whatever they earned; unscaled, the one with the largest actions, whose likelihoods vary
+    most.
     """
     windows = [window for segment in segments for window in _windows(segment)]
     if not windows:
@@ -87,7 +88,9 @@ def regress(
     totals = np.array(
         [np.asarray(likelihood(skill)).reshape(len(windows), WINDOW).sum(axis=1) for skill in skills.all()]
     )
-    scores = (totals - totals.mean(axis=1, keepdims=True)) @ (returns - returns.mean())
+    centred = totals - totals.mean(axis=1, keepdims=True)
+    spread = np.linalg.norm(centred, axis=1)
+    scores = centred @ (returns - returns.mean()) / np.maximum(spread, 1e-12)
     return np.asarray(skills.all()[int(np.argmax(scores))])
 
 

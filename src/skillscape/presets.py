@@ -36,7 +36,6 @@ def _paper(method: str) -> Settings:
     """The literal settings of the papers and their codes: PPO entropy 0.025, plain α, no floor, newest batch only."""
     literal = SD3(
         bonus_scale=1.0,
-        bonus_gate=False,
         floor=None,
         width=128,
         module_width=64,
@@ -44,7 +43,8 @@ def _paper(method: str) -> Settings:
         learning_rate=1e-3,
         history=0,
     )
-    return Settings(literal if method == "sd3" else registry()[method](), PPO(entropy=0.025, skill_scale=1.0))
+    plain = PPO(entropy=0.025, skill_scale=1.0, normalise_inputs=False)
+    return Settings(literal if method == "sd3" else registry()[method](), plain)
 
 
 def _long(method: str) -> Settings:
@@ -98,7 +98,6 @@ def _hosted_objective(method: str, env: str, width: int, density_width: int, mod
             # The arm's observations hardly move a KL, so the authors weigh it fifty times as much there.
             exploration_ratio=2.0 if env == "jaco" else 0.04,
             bonus_scale=1.0,
-            bonus_gate=False,
             latent_samples=1,
             floor=None,
             reward_scale=0.1,

@@ -87,8 +87,9 @@ class Replay:
         self._capacity = capacity
         self._steps_ahead = steps_ahead
         self._discount = np.float32(discount)
-        # The visible episodes, one under way, and what may be written before the next checkpoint.
-        self._rows = capacity + spec.horizon + 1 + slack
+        # The visible episodes (one at least), one under way, and what may be written before the next checkpoint.
+        longest = spec.horizon + 1
+        self._rows = max(capacity, longest) + longest + slack
         self._columns = _columns(spec, skill_width, self._rows, folder)
         self._generator = np.random.default_rng(np.random.SeedSequence([seed, 0x5EED]))
         self._written = 0

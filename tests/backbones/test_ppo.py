@@ -28,7 +28,7 @@ from skillscape.types import EnvSpec, Rollout
 
 SPEC = EnvSpec(obs_shape=(2,), action_dim=2, horizon=3)
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=4)
-SMALL = PPO(episodes=4, hidden=(8, 8), minibatches=2)
+SMALL = PPO(episodes=4, hidden=(8, 8), minibatches=2, normalise_inputs=False)
 ROWS = 5
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from skillscape.dists import DiagonalNormal
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.sd3 import SD3, Evidence, History, deviation_reward, separation
+from skillscape.objectives.sd3 import SD3, Evidence, History, deviation_reward
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -25,7 +25,6 @@ tiny = partial(
     deviation_weight=1.5,
     exploration_ratio=0.04,
     bonus_scale=1.0,
-    bonus_gate=False,
     density="elbo",
     bonus="own",
     latent_samples=0,
@@ -479,32 +478,6 @@ def test_the_reward_is_scaled_as_a_whole():
 def test_the_unit_of_the_bonus_multiplies_it():
     _, reward, _ = rewards(exploration_ratio=0.1, bonus_scale=5.0)
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.5 * OWN_BONUS, rtol=1e-4)
-
-
-@pytest.mark.usefixtures("given_evidence")
-def test_a_gated_bonus_is_paid_by_how_far_the_skills_have_parted():
-    _, reward, metrics = rewards(exploration_ratio=0.8, bonus_gate=True, floor=0.0)
-    floored = np.maximum(DEVIATION_BY_HAND["elbo"], 0.0)
-    tie = np.log(1.5 * SKILLS / (1.5 + SKILLS - 1))
-    share = (floored.mean() - tie) / (np.log(SKILLS) - tie)
-    assert 0 < share < 1
-    np.testing.assert_allclose(reward, floored + 0.8 * share * OWN_BONUS, rtol=1e-4)
-    np.testing.assert_allclose(metrics["bonus_weight"], 0.8 * share, rtol=1e-4)
-
-
-@pytest.mark.parametrize("number", [2, 10, 40])
-@EVERY_WEIGHT
-def test_separation_is_zero_at_a_tie_and_one_at_the_bound(number, weight):
-    tie = float(deviation_reward(jnp.zeros((1, number)), jnp.eye(number)[:1], weight)[0])
-    assert separation(jnp.full(5, tie), number, weight) == pytest.approx(0, abs=1e-5)
-    assert separation(jnp.full(5, np.log(number)), number, weight) == pytest.approx(1, abs=1e-5)
-    assert separation(jnp.full(5, -3.0), number, weight) == 0
-    halfway = (tie + np.log(number)) / 2
-    assert separation(jnp.full(5, halfway), number, weight) == pytest.approx(0.5, abs=1e-4)
-
-
-def test_a_single_skill_has_parted():
-    assert separation(jnp.zeros(3), 1, 1.5) == 1
 
 
 @EVERY_ARCHITECTURE

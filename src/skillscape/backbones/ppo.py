@@ -95,8 +95,8 @@ class PPO(Backbone[PPOAgent, Rollout]):
     value_weight: float = 1.0
     skill_scale: float = 3.0
     """Factor on the skill at the networks' input; at one, fresh skills act so much alike that none has a region."""
-    normalise_inputs: bool = False
-    """Standardise observations by their running moments."""
+    normalise_inputs: bool = True
+    """Standardise observations by their running moments: a skill then weighs as much beside them in every maze."""
     least_concentration: float = 1.05
     """Lower bound of the Beta's α and β; above one the density has one peak."""
 

@@ -82,17 +82,6 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
     return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
 
 
-def separation(deviation: Float[Array, " n"], number: int, weight: float) -> Float[Array, ""]:
-    """How far ``number`` skills have parted, from the mean r_sd3 of a batch: 0 where densities tie, 1 at its bound.
-
-    (mean r_sd3 − tie) / (log n − tie) with tie = log(λn / (λ + n − 1)), kept within [0, 1]; one skill alone has parted.
-    """
-    if number == 1:
-        return jnp.ones(())
-    tie = math.log(weight * number / (weight + number - 1))
-    return jnp.clip((jnp.mean(deviation) - tie) / (math.log(number) - tie), 0.0, 1.0)
-
-
 @dataclass(frozen=True)
 class SD3(Objective[SD3State]):
     """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
@@ -109,11 +98,8 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    bonus_scale: float = 25.0
+    bonus_scale: float = 15.0
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
-    bonus_gate: bool = True
-    """Pay the bonus in proportion to how far the skills have parted (see ``separation``): skills that are still alike
-    part first and explore then, and where exploring mixes them up again it is paid less."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = -1.0
@@ -255,25 +241,20 @@ class SD3(Objective[SD3State]):
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
-        """scale · (max(r_sd3(s', z), floor) + α g r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history.
-
-        g is the bonus's scale, times how far the skills have parted where the bonus is gated.
-        """
+        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
         evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
         own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
         bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        parted = separation(floored, self.number_of_skills, self.deviation_weight)
-        weight = self.exploration_ratio * self.bonus_scale * (parted if self.bonus_gate else jnp.ones(()))
+        weight = self.exploration_ratio * self.bonus_scale
         reward = self.reward_scale * (floored + weight * bonus)
         metrics = {
             "deviation": jnp.mean(deviation),
             "deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
             "bonus_deviation": jnp.std(bonus),
-            "bonus_weight": weight,
         }
         return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
 

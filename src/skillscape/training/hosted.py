@@ -92,11 +92,7 @@ class Collector:
         self._choose_skill()
         action = self._choose_action(policy, obs)
         result = self._env.step(action)
-        if not (np.all(np.isfinite(result.obs)) and math.isfinite(result.reward)):
-            raise UserError(
-                f"{self._job.env} gave a state or reward that is not finite at step {self.step + 1:,}; "
-                "the run is saved up to shortly before: repair the environment and --resume."
-            )
+        self._check_finite(result.obs, result.reward)
         self._replay.add(action, self._skill, result.reward, float(not result.terminated), result.obs)
         self.step += 1
         self._in_episode += 1
@@ -112,8 +108,16 @@ class Collector:
         self._in_episode, self._return = 0, 0.0
         self._carry = self._job.backbone.start(1)
         obs = self._env.reset(self._episode_seed())
+        self._check_finite(obs, 0.0)
         self._replay.begin(obs)
         return obs
+
+    def _check_finite(self, obs: Shaped[np.ndarray, "..."], reward: float) -> None:
+        if not (np.all(np.isfinite(obs)) and math.isfinite(reward)):
+            raise UserError(
+                f"{self._job.env} gave a state or reward that is not finite at step {self.step + 1:,}; "
+                "the run is saved up to shortly before: repair the environment and --resume."
+            )
 
     def _episode_seed(self) -> int:
         return int(np.random.SeedSequence([self._job.seed, self._episode]).generate_state(1)[0] >> 1)
@@ -199,8 +203,9 @@ class _Loop:
             self._replay.restore(found[1]["replay"])
             self._collector.restore(found[1]["collector"])
         step = self._collector.step
+        self._fresh = found is None
         # −1: a run that begins has no rows to keep, not even one of step 0.
-        resume_at = step if found is not None else -1
+        resume_at = -1 if self._fresh else step
         self._metrics_log = stack.enter_context(MetricsLog(run.folder, "metrics", resume_at))
         self._evaluation_log = stack.enter_context(MetricsLog(run.folder, "evaluation", resume_at))
         self._pool = stack.enter_context(ThreadPoolExecutor(1))
@@ -211,7 +216,7 @@ class _Loop:
 
     def to_the_end(self, stop: threading.Event) -> None:
         collector, job = self._collector, self._job
-        if collector.step == 0:
+        if self._fresh:
             self._measure()
         while collector.step < job.steps:
             if stop.is_set():

@@ -94,7 +94,11 @@ class Job:
             raise UserError(f"--seed must be between 0 and {2**31 - 1}, not {self.seed}.")
         if self.evaluate_every < 1 or self.evaluation_episodes < 1:
             raise UserError("Evaluations need at least one episode and at least one step between them.")
-        _ = self.strategy
+        if self.strategy.kind == "regress" and not 0 < schedule.random_steps <= self.steps:
+            raise UserError(
+                "--skill regress needs a budget of at least the random steps that it judges skills by: "
+                f"{schedule.random_steps} of {self.steps} steps are random; raise --steps."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that ``from_json`` reads back."""

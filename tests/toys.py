@@ -1,0 +1,54 @@
+"""Environments of Gymnasium for tests, under names that a process finds with tests/ on its path: gym/toys:Toy-v0."""
+
+import os
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+HORIZON = 20
+LONG = 60
+
+
+class Toy(gymnasium.Env):
+    """A point that is pushed about; it earns more the nearer it is to (1, 0).
+
+    ``ends``: the task is over once the point leaves a circle; ``own_mind``: the start is not what the seed says.
+    """
+
+    broken_at = None
+    """Step of an environment's life, over all its episodes, that gives NaN; None where all is well."""
+
+    def __init__(self, ends=False, own_mind=False):
+        # One more number to see where the process is told so: an environment that became another one.
+        self.size = int(os.environ.get("TOY_SIZE", "3"))
+        self.observation_space = spaces.Box(-np.inf, np.inf, (self.size,))
+        self.action_space = spaces.Box(-1, 1, (2,))
+        self.ends, self.own_mind, self.lived = ends, own_mind, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        generator = np.random.default_rng() if self.own_mind else self.np_random
+        self.place, self.time = 0.1 * generator.normal(size=2), 0
+        return self.look(), {}
+
+    def step(self, action):
+        self.place = self.place + 0.1 * action
+        self.time += 1
+        self.lived += 1
+        reward = -float(np.hypot(*(self.place - [1, 0])))
+        if self.lived == self.broken_at:
+            self.place = self.place * np.nan
+        return self.look(), reward, bool(self.ends and np.hypot(*self.place) > 0.3), False, {}
+
+    def look(self):
+        return np.array([*self.place, *[self.time / HORIZON] * (self.size - 2)], np.float32)
+
+
+for name, limit, arguments in (
+    ("Toy-v0", HORIZON, {}),
+    ("Ending-v0", HORIZON, {"ends": True}),
+    ("OwnMind-v0", HORIZON, {"own_mind": True}),
+    ("Long-v0", LONG, {}),
+):
+    gymnasium.register(name, entry_point=Toy, max_episode_steps=limit, kwargs=arguments)
