@@ -98,7 +98,7 @@ class SD3(Objective[SD3State]):
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
-    bonus_scale: float = 17.5
+    bonus_scale: float = 16.25
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
     latent_samples: int = 0
     """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
