@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from skillscape.adaptation import WINDOW, Strategy, lasting_skill, parse_strategy, regress
+from skillscape.adaptation import WINDOW, Strategy, best_tried, candidates, lasting_skill, parse_strategy, regress
 from skillscape.dists import TruncatedNormal
 from skillscape.errors import UserError
 from skillscape.replay import Segment
@@ -42,7 +42,7 @@ def test_without_skills_there_is_nothing_to_choose(text):
         ("1.0", SKILLS, "cannot be '1.0'"),
         ("²", SKILLS, "cannot be '²'"),
         ("", SKILLS, "cannot be ''"),
-        ("Random", SKILLS, "choose prior, random, regress, controller"),
+        ("Random", SKILLS, "choose prior, random, constant, controller, regress, grid, infer"),
     ],
 )
 def test_what_the_skills_cannot_do_is_refused(text, skills, answer):
@@ -103,7 +103,7 @@ def played(planted, seed=0, episodes=6, length=2 * WINDOW):
         obs = generator.normal(size=(length, 3)).astype(np.float32)
         action = generator.uniform(-1, 1, (length, 2)).astype(np.float32)
         reward = -((action - means(obs, planted)) ** 2).sum(axis=1)
-        segments.append(Segment(obs, action, reward.astype(np.float32)))
+        segments.append(Segment(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
     return segments
 
 
@@ -147,7 +147,7 @@ def test_a_skill_that_is_merely_likely_is_not_chosen():
         obs = generator.normal(size=(2 * WINDOW, 3)).astype(np.float32)
         action = np.clip(means(obs, 0) + generator.normal(0, 0.1, (2 * WINDOW, 2)), -1, 1).astype(np.float32)
         reward = 10 - ((action - means(obs, 2)) ** 2).sum(axis=1)
-        segments.append(Segment(obs, action, reward.astype(np.float32)))
+        segments.append(Segment(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
     likelihood = [sum(-((one.action - means(one.obs, skill)) ** 2).sum() for one in segments) for skill in range(4)]
     assert np.argmax(likelihood) == 0
     assert chosen(segments) == 2
@@ -163,7 +163,7 @@ def test_windows_stay_inside_an_episode_and_leave_its_short_rest_out():
     # What follows the last whole window speaks for another skill, and loudly.
     generator = np.random.default_rng(5)
     obs = generator.normal(size=(WINDOW - 1, 3)).astype(np.float32)
-    rest = Segment(obs, means(obs, 0), np.full(WINDOW - 1, 1e6, np.float32))
+    rest = Segment(obs, means(obs, 0), np.full(WINDOW - 1, 1e6, np.float32), np.zeros((len(obs), 4), np.float32))
     joined = [Segment(*(np.concatenate(pair) for pair in zip(one, rest, strict=True))) for one in segments]
     assert chosen([*joined, rest]) == 3
 
@@ -173,3 +173,48 @@ def test_episodes_shorter_than_a_window_are_refused(lengths):
     segments = [one for length in lengths for one in played(0, episodes=1, length=length)]
     with pytest.raises(UserError, match="regress needs an episode of at least"):
         regress(Circling(), None, SKILLS, segments)
+
+
+# The skill that earned most when tried
+
+
+@pytest.mark.parametrize("best", range(4))
+def test_the_skill_with_the_highest_reward_per_step_is_chosen(best):
+    generator = np.random.default_rng(best)
+    segments = []
+    for steps, skill in [(30, best), (300, 0), (40, 1), (50, 2), (20, 3), (10, best)]:
+        reward = generator.normal(1.0 if skill == best else 0.5, 0.1, steps).astype(np.float32)
+        rows = np.tile(np.eye(4, dtype=np.float32)[skill], (steps, 1))
+        segments.append(Segment(np.zeros((steps, 3), np.float32), np.zeros((steps, 2), np.float32), reward, rows))
+    np.testing.assert_array_equal(best_tried(segments), np.eye(4)[best])
+
+
+def test_the_grid_of_a_box_is_eleven_constant_vectors():
+    grid = candidates(Box(64))
+    assert grid.shape == (11, 64)
+    np.testing.assert_allclose(grid[:, 0], np.arange(11) / 10, atol=1e-6)
+    assert (grid == grid[:, :1]).all()
+
+
+def test_the_grid_of_listed_skills_is_all_of_them():
+    np.testing.assert_array_equal(candidates(SKILLS), np.eye(4))
+
+
+def test_a_constant_skill_is_the_middle_of_the_box():
+    np.testing.assert_array_equal(lasting_skill(Strategy("constant"), Box(5), jax.random.key(0)), np.full(5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("text", "skills", "said"),
+    [
+        ("grid", Sphere(3), "listed or come from a box"),
+        ("constant", SKILLS, "from a box"),
+        ("constant", Sphere(3), "from a box"),
+        ("regress", Box(3), "can be listed"),
+        ("controller", Box(3), "can be listed"),
+        ("fixed", SKILLS, "cannot be 'fixed'"),
+    ],
+)
+def test_a_strategy_that_the_skills_do_not_allow_is_refused(text, skills, said):
+    with pytest.raises(UserError, match=said):
+        parse_strategy(text, skills)

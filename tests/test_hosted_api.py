@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from skillscape.adaptation import best_tried
 from skillscape.api import finetune, load_jobs, pretrain, skill_returns, train_from_scratch
 from skillscape.backbones.ppo import PPO
 from skillscape.errors import UserError
+from skillscape.training import hosted
 from skillscape.training.log import read_metrics
 
 ENV = "gym/toys:Long-v0"
@@ -59,7 +61,14 @@ def skills_evaluated(run):
 
 @pytest.mark.parametrize(
     ("skill", "kind"),
-    [("random", "random"), ("3", "fixed"), ("prior", "prior"), ("regress", "regress"), ("controller", "controller")],
+    [
+        ("random", "random"),
+        ("3", "fixed"),
+        ("prior", "prior"),
+        ("regress", "regress"),
+        ("grid", "grid"),
+        ("controller", "controller"),
+    ],
 )
 def test_every_strategy_fine_tunes_and_says_so(tuned, trained, skill, kind):
     run = tuned(skill)
@@ -205,4 +214,32 @@ def test_a_fine_tuned_run_is_not_fine_tuned_again(tuned, tmp_path):
 def test_what_cannot_be_trained_leaves_no_folder(tmp_path, options, answer):
     with pytest.raises(UserError, match=answer):
         pretrain("diayn", ENV, out=tmp_path / "run", **{"preset": "smoke", **options})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_method_of_a_box_is_tuned_in_its_middle(trained, tmp_path):
+    (run,) = finetune(trained("cic"), ENV, out=tmp_path / "run", steps=1000)
+    assert run.config.strategy.kind == "constant"
+    assert len(skill_returns(run.folder, episodes=1, drawn=3)[0]["returns"]) == 3
+
+
+def test_a_grid_search_tries_every_candidate_with_the_policy_and_keeps_the_best(trained, tmp_path, monkeypatch):
+    seen = []
+
+    def remember(segments):
+        seen.extend(segments)
+        return best_tried(segments)
+
+    monkeypatch.setattr(hosted, "best_tried", remember)
+    (run,) = finetune(trained("cic"), ENV, out=tmp_path / "run", skill="grid", steps=1000)
+    tried = np.concatenate([segment.skill for segment in seen])
+    values, counts = np.unique(tried[:, 0], return_counts=True)
+    np.testing.assert_allclose(values, np.arange(11) / 10, atol=1e-6)
+    assert counts.min() >= 1000 // 11
+    assert run.config.strategy.kind == "grid"
+
+
+def test_a_method_that_cannot_infer_a_skill_says_so_before_it_begins(trained, tmp_path):
+    with pytest.raises(UserError, match="diayn cannot infer a skill"):
+        finetune(trained("diayn"), ENV, out=tmp_path / "run", skill="infer", steps=1000)
     assert not (tmp_path / "run").exists()

@@ -1,11 +1,11 @@
-"""Running moments against NumPy on all the data, nearest neighbours against all distances."""
+"""Moments against NumPy on all the data, neighbours against all distances, assignments against plain Sinkhorn."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from skillscape.stats import Moments, nearest_distances, safe_sqrt
+from skillscape.stats import Moments, nearest_distances, particle_entropy, safe_sqrt, sinkhorn
 
 BATCHES = [np.random.default_rng(seed).normal(seed, 1 + seed, size=(50 * seed, 3)) for seed in (1, 2, 3)]
 
@@ -116,3 +116,77 @@ def test_the_gradient_pulls_towards_the_neighbour():
     queries, references = jnp.asarray([[0.0, 0.0]]), jnp.asarray([[3.0, 4.0], [30.0, 40.0]])
     gradient = jax.grad(lambda x: nearest_distances(x, references, 1)[0, 0])(queries)
     np.testing.assert_allclose(gradient, [[-0.6, -0.8]], rtol=1e-6)
+
+
+def points(rows=15, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(rows, 3)), jnp.float32)
+
+
+def test_particle_entropy_counts_the_point_itself():
+    distances = brute_force(points(), points(), 4)
+    np.testing.assert_allclose(distances[:, 0], 0)
+    _, entropy = particle_entropy(points(), points(), Moments.create(), 4)
+    np.testing.assert_allclose(entropy, np.log1p(distances[:, 1:].sum(axis=-1) / 4), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["none", "mean", "variance"])
+def test_particle_entropy_is_scaled_by_all_distances_and_floored(scale):
+    batches = [(points(), points(20, seed=1)), (3 * points(seed=2), 3 * points(20, seed=3))]
+    distances = [brute_force(*batch, 4) for batch in batches]
+    running = Moments.create()
+    for batch in batches:
+        running, entropy = particle_entropy(*batch, running, 4, scale=scale, floor=0.3)
+    everything = np.concatenate(distances)
+    np.testing.assert_allclose(running.mean, everything.mean(), rtol=1e-4)
+    unit = {"none": 1.0, "mean": everything.mean(), "variance": float(running.variance)}[scale]
+    np.testing.assert_allclose(
+        entropy, np.log1p(np.maximum(distances[1] / unit - 0.3, 0).mean(axis=-1)), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_particle_entropy_of_few_points_takes_all():
+    _, entropy = particle_entropy(points(2), points(2), Moments.create(), 4)
+    np.testing.assert_allclose(entropy, np.log1p(brute_force(points(2), points(2), 2).mean(axis=-1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["none", "mean", "variance"])
+def test_particle_entropy_of_one_place_is_zero_with_a_finite_gradient(scale):
+    never = Moments(jnp.zeros(()), jnp.zeros(()), jnp.asarray(1e6))
+
+    def total(points):
+        return jnp.sum(particle_entropy(points, points, never, 3, scale=scale)[1])
+
+    value, gradient = jax.value_and_grad(total)(jnp.full((6, 2), 0.3))
+    assert value == 0
+    np.testing.assert_array_equal(gradient, 0)
+
+
+def sinkhorn_by_hand(scores, iterations):
+    """On the transport plan itself, with its uniform marginals."""
+    plan = np.exp(np.asarray(scores, float) - np.max(scores))
+    plan /= plan.sum()
+    rows, columns = plan.shape
+    for _ in range(iterations):
+        plan *= (1 / columns) / plan.sum(axis=0, keepdims=True)
+        plan *= (1 / rows) / plan.sum(axis=1, keepdims=True)
+    return plan / plan.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+def test_sinkhorn_is_the_rescaled_plan(iterations):
+    scores = 5 * points(15)
+    np.testing.assert_allclose(sinkhorn(scores, iterations), sinkhorn_by_hand(scores, iterations), rtol=1e-4)
+
+
+def test_sinkhorn_fills_columns_evenly_where_a_softmax_would_not():
+    # Every row prefers the first column.
+    scores = points(60) + jnp.asarray([[4.0, 0.0, 0.0]])
+    assignment = sinkhorn(scores, 10)
+    np.testing.assert_allclose(assignment.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(assignment.sum(axis=0), 20, rtol=1e-2)
+    assert jax.nn.softmax(scores).sum(axis=0)[0] > 50
+
+
+def test_sinkhorn_survives_scores_that_would_underflow():
+    scores = jnp.asarray([[0.0, -500.0], [0.0, -500.0], [-10.0, -520.0], [0.0, -490.0]])
+    np.testing.assert_allclose(sinkhorn(scores, 50).sum(axis=0), [2, 2], rtol=1e-2)

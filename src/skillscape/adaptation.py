@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,57 +12,94 @@ from jaxtyping import Array, Float, PyTree
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.errors import UserError
 from skillscape.replay import Segment
-from skillscape.skills import SkillSpace
+from skillscape.skills import Box, SkillSpace
 from skillscape.types import RandomKey
 
 WINDOW = 50
 """Steps over which ``regress`` pairs a sum of rewards with the likelihood of the actions."""
 
 
+Kind = Literal["prior", "random", "fixed", "constant", "controller", "regress", "grid", "infer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
 @dataclass(frozen=True)
 class Strategy:
     """How the skill of a fine-tuning run is chosen.
 
-    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; regress: random
-    until learning begins, then the one that explains the rewards best; controller: all of them, mixed state by state.
+    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: the middle
+    of the box they come from; controller: all of them, mixed state by state. The others judge skills by the steps
+    before learning begins: regress, by how likely their actions are where random ones earned much; grid, by trying each
+    in turn; infer, by what the method's own model says of the rewards.
     """
 
-    kind: Literal["prior", "random", "fixed", "regress", "controller"]
+    kind: Kind
     index: int = 0
+
+    @property
+    def judges(self) -> bool:
+        """Whether the skill is chosen by the steps before learning begins."""
+        return self.kind in ("regress", "grid", "infer")
 
 
 def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
     """Read ``--skill``; what the skills cannot do is refused."""
     if skills.width == 0:
         return Strategy("prior")
-    if text in ("prior", "random"):
-        return Strategy("prior" if text == "prior" else "random")
     if text.isdecimal():
-        number = skills.count
-        if number is None:
-            raise UserError(
-                f"--skill {text} is an index, but these skills are a continuum; use --skill random or prior."
-            )
-        if int(text) >= number:
-            raise UserError(f"There is no skill {text}: the run has skills 0 to {number - 1}.")
-        return Strategy("fixed", int(text))
-    if text in ("regress", "controller"):
-        if skills.count is None:
-            raise UserError(f"--skill {text} needs skills that can be listed; use --skill random or prior.")
-        return Strategy("regress" if text == "regress" else "controller")
-    raise UserError(f"--skill cannot be {text!r}; choose prior, random, regress, controller or the number of a skill.")
+        return _fixed(int(text), skills)
+    kind = next((one for one in KINDS if one == text and one != "fixed"), None)
+    if kind is None:
+        names = ", ".join(one for one in KINDS if one != "fixed")
+        raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
+    if kind == "constant" and not isinstance(skills, Box):
+        raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
+    if kind == "grid":
+        candidates(skills)
+    if kind in ("regress", "controller") and skills.count is None:
+        raise UserError(f"--skill {kind} needs skills that can be listed; use --skill random or prior.")
+    return Strategy(kind)
+
+
+def _fixed(index: int, skills: SkillSpace) -> Strategy:
+    if skills.count is None:
+        raise UserError(f"--skill {index} is an index, but these skills are a continuum; use --skill random or prior.")
+    if index >= skills.count:
+        raise UserError(f"There is no skill {index}: the run has skills 0 to {skills.count - 1}.")
+    return Strategy("fixed", index)
+
+
+def candidates(skills: SkillSpace) -> Float[np.ndarray, "k z"]:
+    """The skills that ``grid`` tries: all of them, or from a box the constant vectors 0, 0.1, …, 1."""
+    if isinstance(skills, Box):
+        return np.repeat(np.linspace(0, 1, 11, dtype=np.float32)[:, None], skills.width, axis=1)
+    if skills.count is None:
+        raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
+    return np.asarray(skills.all())
 
 
 def lasting_skill(strategy: Strategy, skills: SkillSpace, key: RandomKey) -> Float[np.ndarray, " z"] | None:
-    """The skill that a run keeps from its start, or None where skills change."""
+    """The skill that a run keeps from its start, or None where skills change or are judged first."""
     if strategy.kind == "random":
         return np.asarray(skills.sample(key, 1)[0])
     if strategy.kind == "fixed":
         return np.asarray(skills.all()[strategy.index])
+    if strategy.kind == "constant":
+        return np.full(skills.width, 0.5, np.float32)
     if strategy.kind == "controller":
         # The controller looks at all skills itself; the critic, which was trained with skills, is shown their mean.
         return np.asarray(jnp.mean(skills.all(), axis=0))
     return None
+
+
+def best_tried(segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
+    """The skill with the highest mean reward per step."""
+    skill = np.concatenate([segment.skill for segment in segments])
+    reward = np.concatenate([segment.reward for segment in segments])
+    tried, index = np.unique(skill, axis=0, return_inverse=True)
+    means = np.bincount(index, reward) / np.bincount(index)
+    best: Float[np.ndarray, " z"] = tried[int(np.argmax(means))]
+    return best
 
 
 def regress(

@@ -252,8 +252,10 @@ def _train_jobs(
     enable_compilation_cache()
     if any(run.results is None for run in runs):
         on_start()
-    for run, start in zip(runs, starts, strict=True):
+    for run, start, (_, source) in zip(runs, starts, pairs, strict=True):
         if run.results is None:
+            if source is not None and run.config.strategy.kind == "infer" and not (run.folder / "model").exists():
+                run.lend_model(source.snapshot(run.config.snapshot)[2])
             with evaluating(run.config) as evaluate:
                 train_job(run, start or init_state(run.config, run.spec), evaluate, on_progress)
             _write_job_results(run)

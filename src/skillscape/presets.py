@@ -9,11 +9,21 @@ from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.ppo import PPO
 from skillscape.errors import choose
 from skillscape.objectives import registry
+from skillscape.objectives.aps import APS
+from skillscape.objectives.apt import APT
 from skillscape.objectives.base import Objective
+from skillscape.objectives.becl import BeCL
 from skillscape.objectives.cic import CIC
+from skillscape.objectives.csd import CSD
 from skillscape.objectives.dads import DADS
 from skillscape.objectives.diayn import DIAYN
+from skillscape.objectives.disagreement import Disagreement
+from skillscape.objectives.icm import ICM
+from skillscape.objectives.metra import METRA
+from skillscape.objectives.protorl import ProtoRL
+from skillscape.objectives.rnd import RND
 from skillscape.objectives.sd3 import SD3
+from skillscape.objectives.smm import SMM
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,7 @@ SKILL_STEPS = 50
 def _hosted_objective(method: str, env: str, width: int, density_width: int, module_width: int) -> Objective[Any]:
     """The method as its paper runs it on URLB, at a width; the other two are those of SD3's density."""
     hidden = (width, width)
+    slow: dict[str, Any] = {"learning_rate": 1e-4, "epsilon": 1e-8}
     made: dict[str, Callable[[], Objective[Any]]] = {
         "sd3": lambda: SD3(
             number_of_skills=16,
@@ -110,29 +121,49 @@ def _hosted_objective(method: str, env: str, width: int, density_width: int, mod
             history=0,
             resample_every=SKILL_STEPS,
         ),
-        "diayn": lambda: DIAYN(16, hidden, 1e-4, 1e-8, SKILL_STEPS),
-        "dads": lambda: DADS(16, hidden, 1e-4, 1e-8, resample_every=SKILL_STEPS),
-        "cic": lambda: CIC(16, hidden, 64, learning_rate=1e-4, epsilon=1e-8, resample_every=SKILL_STEPS),
+        "diayn": lambda: DIAYN(16, hidden, **slow, resample_every=SKILL_STEPS),
+        "dads": lambda: DADS(16, hidden, **slow, resample_every=SKILL_STEPS),
+        "cic": lambda: CIC(
+            skill_dim=64, sources="next_obs", hidden=hidden, feature_dim=64, **slow, resample_every=SKILL_STEPS
+        ),
+        "becl": lambda: BeCL(16, hidden, (width,), 16, **slow, resample_every=SKILL_STEPS),
+        "aps": lambda: APS(hidden=hidden, **slow, resample_every=5),
+        "smm": lambda: SMM(
+            hidden=hidden, density_hidden=(min(width, 150),) * 2, latent_dim=min(width, 128), epsilon=1e-8
+        ),
+        # Constraints between neighbours in time hold for a whole episode of one skill, as in their papers.
+        "metra": lambda: METRA(number_of_skills=16, hidden=hidden, multiplier_learning_rate=1e-4, **slow),
+        "csd": lambda: CSD(number_of_skills=16, hidden=hidden, multiplier_learning_rate=1e-4, **slow),
+        "icm": lambda: ICM((width,), **slow),
+        "disagreement": lambda: Disagreement(hidden=(width,), **slow),
+        "rnd": lambda: RND(hidden, width // 2, **slow),
+        "apt": lambda: APT((width,), width // 2, **slow),
+        "protorl": lambda: ProtoRL(width // 2, feature_dim=width // 8, hidden=(width // 2,), **slow),
     }
     return made[method]() if method in made else registry()[method]()
+
+
+def _ddpg(method: str | None, **sizes: int) -> DDPG:
+    """The learner; methods whose constraint is about single steps are shown single steps."""
+    return DDPG(**sizes, pairs="one-step" if method in ("metra", "csd") else "n-step")  # type: ignore[arg-type]
 
 
 def _hosted_paper(method: str | None, env: str) -> HostedSettings:
     """URLB's sizes and budget: width and batch 1024, 2 million steps, 100,000 to fine-tune."""
     objective = None if method is None else _hosted_objective(method, env, 1024, 1024, 1024)
-    return HostedSettings(objective, DDPG(), 2_000_000)
+    return HostedSettings(objective, _ddpg(method), 2_000_000)
 
 
 def _hosted_compact(method: str | None, env: str) -> HostedSettings:
     """For a laptop: width and batch 256, SD3's density 128, 200,000 steps, 100,000 to fine-tune."""
     objective = None if method is None else _hosted_objective(method, env, 256, 128, 64)
-    return HostedSettings(objective, DDPG(width=256, batch_size=256), 200_000)
+    return HostedSettings(objective, _ddpg(method, width=256, batch_size=256), 200_000)
 
 
 def _hosted_smoke(method: str | None, env: str) -> HostedSettings:
     """Seconds, to see that everything runs; its numbers mean nothing."""
     objective = None if method is None else _hosted_objective(method, env, 16, 8, 8)
-    backbone = DDPG(width=16, batch_size=32, random_steps=1_000)
+    backbone = _ddpg(method, width=16, batch_size=32, random_steps=1_000)
     return HostedSettings(objective, backbone, 2_000, 2_000, 1_000, 2)
 
 

@@ -31,11 +31,12 @@ class Columns(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Steps of one episode in order: the state, the action taken in it, and the reward that action brought."""
+    """Steps of one episode in order: the state, the action taken in it, the reward of that, and the acting skill."""
 
     obs: Shaped[np.ndarray, "t ..."]
     action: Float[np.ndarray, "t a"]
     reward: Float[np.ndarray, " t"]
+    skill: Float[np.ndarray, "t z"]
 
 
 class Visible(NamedTuple):
@@ -147,7 +148,7 @@ class Replay:
         spans.append((self._begun, self._written - self._begun))
         rows = [np.arange(begun, begun + steps) % self._rows for begun, steps in spans]
         columns = self._columns
-        return [Segment(columns.obs[row], columns.action[row], columns.reward[row]) for row in rows]
+        return [Segment(columns.obs[row], columns.action[row], columns.reward[row], columns.skill[row]) for row in rows]
 
     def sample(self, size: int, visible: Visible) -> Transitions:
         """Draw ``size`` transitions with replacement from the episodes that were visible at some moment."""

@@ -1,6 +1,6 @@
-"""Running moments and nearest neighbours."""
+"""Running moments, nearest neighbours, and balanced assignments."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,3 +67,44 @@ def nearest_distances(
 
     distances = jax.lax.map(one_chunk, padded).reshape(-1, neighbours)[:rows]
     return jnp.sort(distances, axis=-1)
+
+
+def particle_entropy(
+    queries: Float[Array, "n d"],
+    references: Float[Array, "m d"],
+    moments: Moments,
+    neighbours: int,
+    *,
+    scale: Literal["none", "mean", "variance"] = "none",
+    floor: float = 0.0,
+) -> tuple[Moments, Float[Array, " n"]]:
+    """log(1 + meanₖ max(dₖ / scale − floor, 0)) over the k nearest references, and the moments with these distances.
+
+    moments: of all distances so far; ``scale`` is their mean, their variance, or one. A query that is among the
+    references counts itself, at distance zero. Fewer references than ``neighbours`` are all taken.
+
+    Reference: Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021.
+    """
+    distances = nearest_distances(queries, references, min(neighbours, references.shape[0]))
+    moments = moments.include(jax.lax.stop_gradient(distances).reshape(-1))
+    unit = {"none": jnp.ones(()), "mean": moments.mean, "variance": moments.variance}[scale]
+    # Identical states would otherwise drive the unit to zero and the result to 0/0.
+    scaled = distances / jnp.maximum(unit, 1e-8)
+    return moments, jnp.log1p(jnp.mean(jnp.maximum(scaled - floor, 0.0), axis=-1))
+
+
+def sinkhorn(scores: Float[Array, "n k"], iterations: int = 3) -> Float[Array, "n k"]:
+    """Soft assignments of n rows to k columns that fill every column about equally; each row sums to one.
+
+    exp(scores), rescaled in turn to equal column sums and to equal row sums ``iterations`` times; in log space, so that
+    no column whose scores are all low can underflow. Columns are only as even as that many turns make them; without
+    any turn it is a softmax.
+
+    Reference: Cuturi, Sinkhorn Distances, NeurIPS 2013; as used by Caron et al., Unsupervised Learning of Visual
+    Features by Contrasting Cluster Assignments, NeurIPS 2020.
+    """
+    log_assignment = scores
+    for _ in range(iterations):
+        log_assignment = jax.nn.log_softmax(log_assignment, axis=0)
+        log_assignment = jax.nn.log_softmax(log_assignment, axis=1)
+    return jax.nn.softmax(log_assignment, axis=1)

@@ -33,6 +33,8 @@ SMALL = {
     "latent_dim": 2,
     "fitting_steps": 1,
     "history": 20,
+    "number_of_prototypes": 5,
+    "queue_size": 20,
 }
 
 

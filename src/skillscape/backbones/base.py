@@ -53,7 +53,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """Fit the objective's model, reward the batch with it, improve the agent."""
 
     @abstractmethod
-    def adapt(self, agent: Agent, key: RandomKey) -> Agent:
+    def adapt(self, agent: Agent, key: RandomKey, *, keep_critic: bool = False) -> Agent:
         """The agent that fine-tuning starts from: what survives pre-training, the rest fresh."""
 
 

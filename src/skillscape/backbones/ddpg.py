@@ -262,15 +262,14 @@ class DDPG(ReplayedBackbone[DDPGAgent]):
 
         return descend(self._transform, loss, actor)
 
-    def adapt(self, agent: DDPGAgent, key: RandomKey) -> DDPGAgent:
-        """Keep the actor and the critic's trunk; fresh heads, optimisers, and (as URLB) a random target."""
+    def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
+        """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
         critic_key, target_key = jax.random.split(key)
         old = agent.critic.params
         width, inputs = old.trunk.linear.weight.shape
         outputs = old.bias.shape[1]
-        critic = eqx.tree_at(
-            lambda one: one.trunk, Critic.create(critic_key, inputs, width, outputs), agent.critic.params.trunk
-        )
+        fresh = Critic.create(critic_key, inputs, width, outputs)
+        critic = old if keep_critic else eqx.tree_at(lambda one: one.trunk, fresh, old.trunk)
         target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
         return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
 

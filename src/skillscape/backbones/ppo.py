@@ -218,9 +218,11 @@ class PPO(Backbone[PPOAgent, Rollout]):
             "clipped": jnp.mean(jnp.abs(ratio - 1) > self.clip),
         }
 
-    def adapt(self, agent: PPOAgent, key: RandomKey) -> PPOAgent:
+    def adapt(self, agent: PPOAgent, key: RandomKey, *, keep_critic: bool = False) -> PPOAgent:
         """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
         networks = agent.networks.params
+        if keep_critic:
+            return PPOAgent(learner(self._transform, networks), agent.moments)
         sizes = [layer.weight.shape for layer in networks.value.layers]
         fresh = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
         return PPOAgent(learner(self._transform, ActorCritic(networks.policy, fresh)), agent.moments)

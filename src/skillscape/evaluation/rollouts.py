@@ -13,6 +13,9 @@ from skillscape.envs.base import JaxEnv
 from skillscape.skills import SkillSpace
 from skillscape.types import RandomKey
 
+SHOWN = 10
+"""Skills that stand for a continuum, or for a policy that has none."""
+
 
 def rollouts(
     env: JaxEnv,
@@ -55,8 +58,13 @@ def skill_rollouts(
     seed: int = 0,
     explore: bool = True,
 ) -> Float[np.ndarray, "k r t d"]:
-    """``per_skill`` episodes of every skill, by default drawn from the stochastic policy."""
-    every = skills.all()
+    """``per_skill`` episodes of every skill, by default drawn from the stochastic policy.
+
+    Of a continuum of skills, ``SHOWN`` are drawn, always the same ones. A policy without skills plays as many episodes
+    as that many skills would.
+    """
+    every = skills.all() if skills.count is not None else skills.sample(jax.random.key(0), SHOWN)
+    per_skill = per_skill if every.shape[0] > 1 else SHOWN * per_skill
     rows = jnp.repeat(every, per_skill, axis=0)
     obs = _compiled(env, backbone, explore)(agent, rows, jax.random.key(seed))
     return np.asarray(obs).reshape(every.shape[0], per_skill, *obs.shape[1:])

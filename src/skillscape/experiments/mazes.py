@@ -9,7 +9,11 @@ from skillscape.experiments.comparison import Arm, Comparison
 from skillscape.presets import Settings, settings
 
 PAPER_METHODS = ("sd3", "diayn", "dads", "cic")
-LABELS = {"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC"}
+LABELS = {
+    **{"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC", "becl": "BeCL", "aps": "APS", "smm": "SMM"},
+    **{"csd": "CSD", "metra": "METRA", "icm": "ICM", "disagreement": "Disagreement", "rnd": "RND", "apt": "APT"},
+    "protorl": "ProtoRL",
+}
 EXPLORATION_RATIOS = (0.0, 0.02, 0.04, 0.08)
 DEVIATION_WEIGHTS = (0.5, 1.0, 1.5, 2.0, 3.0)
 
@@ -36,7 +40,9 @@ def _settings(request: Request, method: str) -> Settings:
 
 def _arm(request: Request, method: str, skills: int) -> Arm:
     chosen = _settings(request, method)
-    objective = replace(chosen.objective, number_of_skills=skills)  # type: ignore[call-arg]
+    # Methods without skills, or with a continuum of them, have no number of skills.
+    counted = "number_of_skills" in vars(chosen.objective)
+    objective = replace(chosen.objective, **({"number_of_skills": skills} if counted else {}))
     return Arm(LABELS.get(method, method), method, method, objective, chosen.backbone)
 
 
@@ -50,7 +56,8 @@ def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> C
 def maze(request: Request) -> list[Comparison]:
     """Figure "results for maze experiment": SD3, DIAYN, DADS and CIC with 10 skills in the square maze."""
     arms = [_arm(request, method, 10) for method in request.methods]
-    return [_comparison(request, "maze", "maze/square_a", arms)]
+    name = "maze" if set(request.methods) <= set(PAPER_METHODS) else "maze-all"
+    return [_comparison(request, name, "maze/square_a", arms)]
 
 
 def tree(request: Request) -> list[Comparison]:
@@ -112,6 +119,8 @@ EXPERIMENTS: dict[str, Callable[[Request], list[Comparison]]] = {
 def plan(name: str, request: Request) -> list[Comparison]:
     """The comparisons that an experiment consists of."""
     choose("experiment", name, EXPERIMENTS, "skillscape reproduce --help")
+    if request.methods == ("all",):
+        request = replace(request, methods=tuple(LABELS))
     for method in request.methods:
         choose("method", method, LABELS, "skillscape methods")
     return EXPERIMENTS[name](request)

@@ -11,6 +11,7 @@ from skillscape.skills import SkillSpace
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 State = TypeVar("State")
+Adaptation = Literal["prior", "random", "constant", "infer"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,17 @@ class Objective(ABC, Generic[State]):
     """
 
     name: ClassVar[str]
-    adaptation: ClassVar[Literal["prior", "random"]] = "random"
-    """Skills in fine-tuning unless told otherwise: drawn anew as in pre-training, or one that stays for the run."""
+    infers_skill: ClassVar[bool] = False
+    """Whether ``infer_skill`` can be called."""
+    keeps_critic: ClassVar[bool] = False
+    """Whether fine-tuning begins with the whole critic of pre-training, not with its trunk alone."""
     updates_per_step: ClassVar[int] = 1
     """Learning steps of the objective's own model for each one of the backbone's."""
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Skills in fine-tuning unless told otherwise, see ``adaptation.Strategy``."""
+        return "random"
 
     @property
     def critic_head(self) -> Literal["scalar", "skill"]:

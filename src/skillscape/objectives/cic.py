@@ -1,7 +1,7 @@
 """CIC (Laskin et al., Contrastive Intrinsic Control, NeurIPS 2022): particle entropy in a space learned by contrast."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,9 +10,9 @@ import optax
 from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
+from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.skills import Box, Discrete, SkillSpace
 from skillscape.stats import Moments, nearest_distances
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
@@ -39,6 +39,11 @@ class CIC(Objective[CICState]):
     name: ClassVar[str] = "cic"
 
     number_of_skills: int = 10
+    """Of one-hot skills."""
+    skill_dim: int = 0
+    """Entries of skills uniform in [0, 1]^d, as in the paper (64); 0 for one-hot skills, as in mazes."""
+    sources: Literal["obs", "next_obs"] = "obs"
+    """States whose distance to the nearest s' of the batch is rewarded: s, or s' itself, which is its own nearest."""
     hidden: tuple[int, ...] = (128, 128)
     feature_dim: int = 10
     temperature: float = 0.5
@@ -53,9 +58,14 @@ class CIC(Objective[CICState]):
     """Environment steps between two draws of a skill; None keeps it for the whole episode."""
 
     @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
+    def adaptation(self) -> Adaptation:
+        """The middle of the cube, as the authors' code; the paper's search is ``--skill grid``."""
+        return "constant" if self.skill_dim else "random"
+
+    @property
+    def skills(self) -> SkillSpace:
+        """n one-hot skills, or a cube of them."""
+        return Box(self.skill_dim) if self.skill_dim else Discrete(self.number_of_skills)
 
     @property
     def _transform(self) -> optax.GradientTransformation:
@@ -90,10 +100,11 @@ class CIC(Objective[CICState]):
     def reward(
         self, state: CICState, batch: Experience, key: RandomKey
     ) -> tuple[CICState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from g(s) to its k nearest g(s') in the batch), over their running variance."""
+        """r = log(1 + mean distance from a source to its k nearest g(s') in the batch), over their running variance."""
         del key
         network = state.networks.params.state
-        sources, targets = jax.vmap(network)(batch.obs), jax.vmap(network)(batch.next_obs)
+        targets = jax.vmap(network)(batch.next_obs)
+        sources = jax.vmap(network)(batch.obs) if self.sources == "obs" else targets
         neighbours = min(self.neighbours, targets.shape[0])
         distances = nearest_distances(sources, targets, neighbours)
         moments = state.distances.include(jax.lax.stop_gradient(distances).reshape(-1))

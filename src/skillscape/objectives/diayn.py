@@ -1,7 +1,7 @@
 """DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): be where a discriminator can tell your skill."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import optax
 from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
+from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
@@ -26,7 +26,6 @@ class DIAYN(Objective[DIAYNState]):
     """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
 
     name: ClassVar[str] = "diayn"
-    adaptation: ClassVar[Literal["prior", "random"]] = "prior"
 
     number_of_skills: int = 10
     hidden: tuple[int, ...] = (128, 128)
@@ -35,6 +34,11 @@ class DIAYN(Objective[DIAYNState]):
     """Adam's ε."""
     resample_every: int | None = None
     """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Skills go on being drawn anew, as in URLB."""
+        return "prior"
 
     @property
     def skills(self) -> Discrete:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 
-from skillscape.adaptation import lasting_skill, regress
+from skillscape.adaptation import best_tried, candidates, lasting_skill, regress
 from skillscape.envs.base import HostEnv
 from skillscape.errors import Interrupted, UserError
 from skillscape.replay import Replay, Visible
@@ -69,6 +69,9 @@ class Collector:
 
         self._act = jax.jit(act)
         self._draw = jax.jit(lambda key, step: self._skills.sample(jax.random.fold_in(key, step), 1)[0])
+        self._random_steps = job.backbone.schedule.random_steps
+        # A grid search acts with the policy from the first step on, each candidate in its turn.
+        self._tried = candidates(self._skills) if job.strategy.kind == "grid" else None
         self.step = 0
         """Environment steps taken."""
         self.lasting = lasting_skill(job.strategy, self._skills, jax.random.fold_in(self._skill_key, 2**31 - 1))
@@ -126,12 +129,15 @@ class Collector:
         if self.lasting is not None:
             self._skill = self.lasting
             return
+        if self._tried is not None and self.step < self._random_steps:
+            self._skill = self._tried[self.step * len(self._tried) // self._random_steps]
+            return
         every = self._job.resample_every
         if self._in_episode == 0 or (every is not None and self._in_episode % every == 0):
             self._skill = np.asarray(self._draw(self._skill_key, self.step))
 
     def _choose_action(self, policy: PyTree, obs: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, " a"]:
-        if self.step < self._job.backbone.schedule.random_steps:
+        if self.step < self._random_steps and self._tried is None:
             generator = np.random.default_rng([self._job.seed, 0xAC7, self.step])
             return generator.uniform(-1, 1, self._env.spec.action_dim).astype(np.float32)
         action, self._carry = self._act(policy, self._carry, obs, self._skill, self._action_key, self.step)
@@ -226,10 +232,8 @@ class _Loop:
             step = collector.step
             if step % LOG_EVERY == 0 or step == job.steps:
                 self._log()
-            if step == job.backbone.schedule.random_steps and job.strategy.kind == "regress":
-                collector.lasting = regress(
-                    job.backbone, self._state.agent, job.rewarded.skills, self._replay.segments()
-                )
+            if step == job.backbone.schedule.random_steps and job.strategy.judges:
+                collector.lasting = self._judged_skill()
             evaluated = self._run.due(step)
             if evaluated:
                 self._measure()
@@ -253,6 +257,16 @@ class _Loop:
             self._save({"collector": before, "replay": self._replay.notes(mark)})
             raise
         self._state, self._metrics = learned.result()
+
+    def _judged_skill(self) -> Float[np.ndarray, " z"]:
+        """The skill that the steps so far speak for."""
+        job, segments = self._job, self._replay.segments()
+        if job.strategy.kind == "grid":
+            return best_tried(segments)
+        if job.strategy.kind == "infer" and job.objective is not None:
+            obs, reward = (jnp.concatenate([segment[field] for segment in segments]) for field in (0, 2))
+            return np.asarray(job.objective.infer_skill(self._run.lent_model(), obs, reward))
+        return regress(job.backbone, self._state.agent, job.rewarded.skills, segments)
 
     def _next_boundary(self) -> int:
         """Blocks end where something is due, so that it happens at its exact step."""

@@ -94,9 +94,13 @@ class Job:
             raise UserError(f"--seed must be between 0 and {2**31 - 1}, not {self.seed}.")
         if self.evaluate_every < 1 or self.evaluation_episodes < 1:
             raise UserError("Evaluations need at least one episode and at least one step between them.")
-        if self.strategy.kind == "regress" and not 0 < schedule.random_steps <= self.steps:
+        strategy = self.strategy
+        if strategy.kind == "infer" and not (self.objective is not None and self.objective.infers_skill):
+            method = "training from scratch" if self.objective is None else self.objective.name
+            raise UserError(f"{method} cannot infer a skill from rewards; choose --skill random, a number, or regress.")
+        if strategy.judges and not 0 < schedule.random_steps <= self.steps:
             raise UserError(
-                "--skill regress needs a budget of at least the random steps that it judges skills by: "
+                f"--skill {self.skill} needs a budget of at least the random steps that it judges skills by: "
                 f"{schedule.random_steps} of {self.steps} steps are random; raise --steps."
             )
 
@@ -249,6 +253,19 @@ class JobRun:
         parts = load_tree(found[wanted], like, without="opt_state")
         return wanted, parts["agent"], parts["objective"]
 
+    def lend_model(self, objective_state: Any) -> None:  # noqa: ANN401  the objective's own type
+        """Keep the pre-trained model of the objective beside a fine-tuning, for methods that infer a skill with it."""
+        save_tree(self.folder / "model", objective_state, without="opt_state")
+
+    def lent_model(self) -> Any:  # noqa: ANN401
+        """What ``lend_model`` kept."""
+        job = self.config
+        if job.objective is None:
+            raise UserError(f"{self.folder} was trained from scratch and has no model of skills.")
+        method, features = job.objective, job.backbone.features(self.spec)
+        like = jax.eval_shape(lambda: method.init(jax.random.key(0), features))
+        return load_tree(self.folder / "model", like, without="opt_state")
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes off this run."""
@@ -293,7 +310,8 @@ def adapted_state(job: Job, source: JobRun) -> TrainState:
     _, agent, _ = source.snapshot(job.snapshot)
     fresh = init_state(job, spec)
     adapt_key, controller_key = jax.random.split(jax.random.fold_in(fresh.key, 1))
-    adapted = job.backbone.adapt(agent, adapt_key)
+    keep_critic = job.objective is not None and job.objective.keeps_critic
+    adapted = job.backbone.adapt(agent, adapt_key, keep_critic=keep_critic)
     if job.strategy.kind == "controller":
         adapted = job.backbone.with_controller(adapted, controller_key, spec, job.rewarded.skills.width)
     return fresh._replace(agent=adapted)

@@ -147,7 +147,21 @@ POSITIVE = {
     *("number_of_skills", "deviation_weight", "width", "layers", "modules", "module_width", "latent_dim", "variance"),
     *("decoder_variance", "learning_rate", "clip_norm", "fitting_steps", "resample_every", "temperature", "neighbours"),
     *("batch_size", "steps_ahead", "update_every", "replay_capacity", "noise_clip", "target_rate", "action_deviation"),
-    *("feature_dim", "episodes", "epochs", "minibatches", "model_epochs", "hidden", "clip", "epsilon", "skill_scale"),
+    *("dimension", "ensemble_size", "number_of_prototypes", "queue_size", "sinkhorn_iterations", "initial_multiplier"),
+    *("density_hidden", "projection_hidden", "density_learning_rate", "discriminator_learning_rate"),
+    *(
+        "multiplier_learning_rate",
+        "slack",
+        "feature_dim",
+        "episodes",
+        "epochs",
+        "minibatches",
+        "model_epochs",
+        "hidden",
+        "clip",
+        "epsilon",
+        "skill_scale",
+    ),
 }
 
 

@@ -1,0 +1,130 @@
+"""APS (Liu and Abbeel, APS: Active Pretraining with Successor Features, ICML 2021).
+
+Particle entropy of learned features, plus the agreement of the features with a task vector; the critic is
+Q = ψ(s, a, w)·w, so that the vector of a new task can be read off its rewards by linear regression.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP
+from skillscape.objectives.base import Adaptation, Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Sphere
+from skillscape.stats import Moments, nearest_distances
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class APSState(NamedTuple):
+    """The features φ, and the running moments of the distances between them."""
+
+    features: Learner[MLP]
+    distances: Moments
+
+
+@dataclass(frozen=True)
+class APS(Objective[APSState]):
+    """log(1 + mean distance to the k nearest φ(s')) + w·φ̂(s'), with φ̂ = φ/‖φ‖ and skills w on the unit sphere."""
+
+    name: ClassVar[str] = "aps"
+    infers_skill: ClassVar[bool] = True
+
+    dimension: int = 10
+    """Of the task vectors and of the features."""
+    hidden: tuple[int, ...] = (128, 128)
+    neighbours: int = 12
+    """k of the particle entropy; a state is its own nearest neighbour and counts as one of them."""
+    distance_floor: float = 1e-4
+    """Subtracted from the scaled distances, which are then floored at zero."""
+    faithful_regression: bool = False
+    """Infer a skill as the benchmark's code does, with the arguments of the least squares swapped: w ∝ Σ rᵢ φ̂(sᵢ)."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """The task vector that explains the first rewards, by least squares on the features of pre-training."""
+        return "infer"
+
+    @property
+    def critic_head(self) -> Literal["scalar", "skill"]:
+        """Successor features."""
+        return "skill"
+
+    @property
+    def skills(self) -> Sphere:
+        """Unit task vectors."""
+        return Sphere(self.dimension)
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> APSState:
+        """Fresh features; no distances seen."""
+        (inputs,) = spec.obs_shape
+        features = MLP.create(key, inputs, self.hidden, self.dimension)
+        return APSState(learner(self._transform, features), Moments.create())
+
+    def update(self, state: APSState, batch: Experience, key: RandomKey) -> tuple[APSState, Metrics]:
+        """One step on −mean w·φ̂(s'): a von Mises–Fisher log likelihood of w, up to its scale and constant."""
+        del key
+
+        def loss(features: MLP) -> tuple[Float[Array, ""], Metrics]:
+            agreement = jnp.mean(jnp.sum(_normalise(jax.vmap(features)(batch.next_obs)) * batch.skill, axis=-1))
+            return -agreement, {"model_loss": -agreement}
+
+        features, metrics = descend(self._transform, loss, state.features)
+        return APSState(features, state.distances), metrics
+
+    def reward(
+        self, state: APSState, batch: Experience, key: RandomKey
+    ) -> tuple[APSState, Float[Array, " n"], Metrics]:
+        """r = log(1 + mean over k of max(distance / running mean − floor, 0)) + w·φ̂(s').
+
+        Distances are between the φ(s') of the batch, not normalised; their running mean includes this batch.
+        """
+        del key
+        features = jax.vmap(state.features.params)(batch.next_obs)
+        distances = nearest_distances(features, features, min(self.neighbours, features.shape[0]))
+        moments = state.distances.include(jax.lax.stop_gradient(distances).reshape(-1))
+        # Identical states would otherwise drive the mean to zero and the reward to 0/0.
+        scaled = distances / jnp.maximum(moments.mean, 1e-8)
+        entropy = jnp.log1p(jnp.mean(jnp.maximum(scaled - self.distance_floor, 0.0), axis=-1))
+        agreement = jnp.sum(_normalise(features) * batch.skill, axis=-1)
+        metrics = {
+            "particle_entropy": jnp.mean(entropy),
+            "agreement": jnp.mean(agreement),
+            "distance_mean": moments.mean,
+        }
+        return APSState(state.features, moments), entropy + agreement, metrics
+
+    def infer_skill(self, state: APSState, obs: Float[Array, "n d"], reward: Float[Array, " n"]) -> Float[Array, " z"]:
+        """The unit vector along argmin_w Σ (rᵢ − w·φ̂(sᵢ))², the shortest such w where several are best.
+
+        Where the rewards say nothing (all zero), the vector with equal entries.
+        """
+        features = _normalise(jax.vmap(state.features.params)(obs))
+        correlation = features.T @ reward
+        if self.faithful_regression:
+            task = correlation
+        else:
+            # Conjugate gradients from zero reach the shortest solution, also of too few rows, and need no LAPACK.
+            task, _ = jax.scipy.sparse.linalg.cg(
+                lambda vector: features.T @ (features @ vector), correlation, tol=1e-6, maxiter=10 * self.dimension
+            )
+        length = jnp.sqrt(jnp.sum(task**2))
+        return jnp.where(length > 0, task / jnp.where(length > 0, length, 1.0), 1 / math.sqrt(self.dimension))
+
+
+def _normalise(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

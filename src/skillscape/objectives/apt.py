@@ -1,0 +1,120 @@
+"""APT (Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021): spread out.
+
+The paper learns its representation from pixels by contrast; for state vectors Laskin et al., URLB: Unsupervised
+Reinforcement Learning Benchmark, NeurIPS 2021, learn it from forward and inverse models, and so do we.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP, LayerNorm, Linear
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import NoSkill
+from skillscape.stats import Moments, particle_entropy, safe_sqrt
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class APTNetworks(eqx.Module):
+    """Representation h, forward model f: (h(s), a) → h(s'), inverse model g: (h(s), h(s')) → a before its tanh."""
+
+    trunk: Linear
+    norm: LayerNorm
+    forward: MLP
+    inverse: MLP
+
+    def represent(self, obs: Float[Array, "n d"]) -> Float[Array, "n h"]:
+        """h(s) = tanh(layer norm(W s + b))."""
+        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(one)))(obs))
+
+
+class APTState(NamedTuple):
+    """Networks, and the running moments of the distances."""
+
+    networks: Learner[APTNetworks]
+    distances: Moments
+
+
+@dataclass(frozen=True)
+class APT(Objective[APTState]):
+    """Particle entropy of the states of a batch, in a representation that knows what actions do."""
+
+    name: ClassVar[str] = "apt"
+
+    hidden: tuple[int, ...] = (128, 128)
+    feature_dim: int = 32
+    """Width of h."""
+    neighbours: int = 12
+    """k of the particle entropy; a state is its own first neighbour."""
+    scale: Literal["none", "mean", "variance"] = "none"
+    """What distances are measured in: themselves, their running mean, or their running variance."""
+    distance_floor: float = 0.0
+    """Subtracted from the scaled distances, which are then floored at zero."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+
+    @property
+    def skills(self) -> NoSkill:
+        """None."""
+        return NoSkill()
+
+    @property
+    def resample_every(self) -> None:
+        """Nothing to draw."""
+        return None
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> APTState:
+        """Fresh networks; no distances seen."""
+        (inputs,) = spec.obs_shape
+        trunk_key, forward_key, inverse_key = jax.random.split(key, 3)
+        networks = APTNetworks(
+            trunk=Linear.create(trunk_key, inputs, self.feature_dim),
+            norm=LayerNorm.create(self.feature_dim),
+            forward=MLP.create(forward_key, self.feature_dim + spec.action_dim, self.hidden, self.feature_dim),
+            inverse=MLP.create(inverse_key, 2 * self.feature_dim, self.hidden, spec.action_dim),
+        )
+        return APTState(learner(self._transform, networks), Moments.create())
+
+    def update(self, state: APTState, batch: Experience, key: RandomKey) -> tuple[APTState, Metrics]:
+        """One step on mean ‖f(h(s), a) − h(s')‖ + mean ‖tanh g(h(s), h(s')) − a‖, neither squared.
+
+        Gradients reach h(s) and h(s') alike; that they do not shrink h to a point is up to its layer norm and to g.
+        """
+        del key
+
+        def loss(networks: APTNetworks) -> tuple[Float[Array, ""], Metrics]:
+            sources, targets = networks.represent(batch.obs), networks.represent(batch.next_obs)
+            expected = jax.vmap(networks.forward)(jnp.concatenate([sources, batch.action], axis=-1))
+            action = jnp.tanh(jax.vmap(networks.inverse)(jnp.concatenate([sources, targets], axis=-1)))
+            forward = jnp.mean(safe_sqrt(jnp.sum((expected - targets) ** 2, axis=-1)))
+            inverse = jnp.mean(safe_sqrt(jnp.sum((action - batch.action) ** 2, axis=-1)))
+            return forward + inverse, {
+                "model_loss": forward + inverse,
+                "forward_error": forward,
+                "inverse_error": inverse,
+            }
+
+        networks, metrics = descend(self._transform, loss, state.networks)
+        return APTState(networks, state.distances), metrics
+
+    def reward(
+        self, state: APTState, batch: Experience, key: RandomKey
+    ) -> tuple[APTState, Float[Array, " n"], Metrics]:
+        """r = log(1 + mean distance from h(s) to its k nearest in the batch, itself among them); of s, not of s'."""
+        del key
+        states = state.networks.params.represent(batch.obs)
+        moments, reward = particle_entropy(
+            states, states, state.distances, self.neighbours, scale=self.scale, floor=self.distance_floor
+        )
+        return APTState(state.networks, moments), reward, {"distance_mean": moments.mean}

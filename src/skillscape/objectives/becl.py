@@ -1,0 +1,122 @@
+"""BeCL (Yang et al., Behavior Contrastive Learning for Unsupervised Skill Discovery, ICML 2023).
+
+States of one skill are each other's positives: a skill is to be recognised from any of its states, by contrast with all
+other states of the batch, and not from the skill's label.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float
+
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Discrete
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+TINY = 1e-6
+"""Added to the sum of similarities and to the share of the positive, as in the authors' code."""
+
+
+class BeCLNetworks(eqx.Module):
+    """Embedding of a state, and the projection head on it."""
+
+    embedding: MLP
+    projection: MLP
+
+
+class BeCLState(NamedTuple):
+    """The networks of the contrast."""
+
+    networks: Learner[BeCLNetworks]
+
+
+@dataclass(frozen=True)
+class BeCL(Objective[BeCLState]):
+    """InfoNCE between states of the same skill: r = exp(fᵢ·f₊/T) / Σ_{j≠i} exp(fᵢ·fⱼ/T), with f of unit length.
+
+    f₊ is one positive: the first other row of the batch with the skill of row i. A row that has none takes no part in
+    the loss and earns the least that the formula allows (its positive's similarity counts as zero).
+    """
+
+    name: ClassVar[str] = "becl"
+    updates_per_step: ClassVar[int] = 3
+
+    number_of_skills: int = 10
+    hidden: tuple[int, ...] = (128, 128)
+    projection_hidden: tuple[int, ...] = (128,)
+    feature_dim: int = 10
+    """Of the embedding and of the projection."""
+    temperature: float = 0.5
+    """T."""
+    reward_scale: float = 1.0
+    """The reward is a share of the whole batch, of the order of one over its rows."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> BeCLState:
+        """Fresh networks."""
+        (inputs,) = spec.obs_shape
+        embedding_key, projection_key = jax.random.split(key)
+        networks = BeCLNetworks(
+            embedding=MLP.create(embedding_key, inputs, self.hidden, self.feature_dim),
+            projection=MLP.create(projection_key, self.feature_dim, self.projection_hidden, self.feature_dim),
+        )
+        return BeCLState(learner(self._transform, networks))
+
+    def _share(self, networks: BeCLNetworks, batch: Experience) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+        """The positive's share among the other rows, as f(s') sees them, and whether a row has a positive at all."""
+        projected = jax.vmap(lambda state: networks.projection(networks.embedding(state)))(batch.next_obs)
+        features = projected / jnp.sqrt(jnp.sum(projected**2, axis=-1, keepdims=True) + 1e-12)
+        similarity = features @ features.T / self.temperature
+        others = ~jnp.eye(similarity.shape[0], dtype=bool)
+        # No similarity is below −1/T: it stands in where a row has no others.
+        largest = jnp.max(similarity, axis=-1, keepdims=True, where=others, initial=-1 / self.temperature)
+        relative = similarity - jax.lax.stop_gradient(largest)
+        # Masked before the exponential: the similarity to oneself may overflow at low temperatures.
+        weights = jnp.exp(jnp.where(others, relative, -jnp.inf))
+        label = jnp.argmax(batch.skill, axis=-1)
+        alike = (label[:, None] == label[None, :]) & others
+        first = jnp.argmax(alike, axis=-1)
+        has_positive = jnp.any(alike, axis=-1)
+        positive = jnp.take_along_axis(weights, first[:, None], axis=-1)[:, 0]
+        share = jnp.where(has_positive, positive, 0.0) / (jnp.sum(weights, axis=-1) + TINY) + TINY
+        return share, has_positive
+
+    def update(self, state: BeCLState, batch: Experience, key: RandomKey) -> tuple[BeCLState, Metrics]:
+        """One InfoNCE step: −log of the positive's share, over the rows that have a positive."""
+        del key
+
+        def loss(networks: BeCLNetworks) -> tuple[Float[Array, ""], Metrics]:
+            share, has_positive = self._share(networks, batch)
+            rows = jnp.sum(has_positive.astype(jnp.float32))
+            contrast = -jnp.sum(jnp.where(has_positive, jnp.log(share), 0.0)) / jnp.maximum(rows, 1.0)
+            return contrast, {"model_loss": contrast}
+
+        networks, metrics = descend(self._transform, loss, state.networks)
+        return BeCLState(networks), metrics
+
+    def reward(
+        self, state: BeCLState, batch: Experience, key: RandomKey
+    ) -> tuple[BeCLState, Float[Array, " n"], Metrics]:
+        """scale · exp(−InfoNCE) of each row; in (0, scale], and about scale / n while nothing is learned."""
+        del key
+        share, has_positive = self._share(state.networks.params, batch)
+        return state, self.reward_scale * share, {"has_positive": jnp.mean(has_positive.astype(jnp.float32))}

@@ -1,0 +1,133 @@
+"""ProtoRL (Yarats et al., Reinforcement Learning with Prototypical Representations, ICML 2021): leave known prototypes.
+
+In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP, Linear
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, ema, learner
+from skillscape.skills import NoSkill
+from skillscape.stats import nearest_distances, sinkhorn
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class ProtoRLNetworks(eqx.Module):
+    """Predictor p: s → R^h, projector q: R^h → R^h, and prototypes C, rows in R^h."""
+
+    predictor: Linear
+    projector: MLP
+    prototypes: Float[Array, "k h"]
+
+
+class ProtoRLState(NamedTuple):
+    """Networks, the slow copy p̄ of the predictor, and the latest candidates, newest first (zeros at the start)."""
+
+    networks: Learner[ProtoRLNetworks]
+    target: Linear
+    queue: Float[Array, "rows h"]
+
+
+@dataclass(frozen=True)
+class ProtoRL(Objective[ProtoRLState]):
+    """Particle distance to states picked by prototypes, which are spread over the states by balanced assignments."""
+
+    name: ClassVar[str] = "protorl"
+    keeps_critic: ClassVar[bool] = True
+
+    number_of_prototypes: int = 128
+    """Also the candidates that each reward adds to the queue."""
+    queue_size: int = 2048
+    """Candidates remembered. Until they are that many, zeros in their places keep rewards at one or less."""
+    neighbours: int = 3
+    """The reward is the distance to the candidate of this rank."""
+    feature_dim: int = 64
+    """Width of the representation."""
+    hidden: tuple[int, ...] = (128,)
+    """Of the projector; the predictor is linear."""
+    temperature: float = 0.1
+    """Of the assignments to prototypes, in both branches of the loss."""
+    sinkhorn_iterations: int = 3
+    target_rate: float = 0.05
+    """How fast p̄ follows the predictor, per update."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+
+    @property
+    def skills(self) -> NoSkill:
+        """None."""
+        return NoSkill()
+
+    @property
+    def resample_every(self) -> None:
+        """Nothing to draw."""
+        return None
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:
+        """Fresh networks, prototypes in random directions, p̄ = p, and a queue of zeros."""
+        (inputs,) = spec.obs_shape
+        predictor_key, projector_key, prototype_key = jax.random.split(key, 3)
+        predictor = Linear.create(predictor_key, inputs, self.feature_dim)
+        networks = ProtoRLNetworks(
+            predictor=predictor,
+            projector=MLP.create(projector_key, self.feature_dim, self.hidden, self.feature_dim),
+            prototypes=_unit(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
+        )
+        # The copy's leaves are its own: a loop that hands its old state's memory on must not find one leaf twice.
+        target = jax.tree.map(jnp.copy, predictor)
+        return ProtoRLState(learner(self._transform, networks), target, jnp.zeros((self.queue_size, self.feature_dim)))
+
+    def update(self, state: ProtoRLState, batch: Experience, key: RandomKey) -> tuple[ProtoRLState, Metrics]:
+        """One step of cross-entropy: q(p(s)) is to tell which prototypes p̄(s') is assigned to; then p̄ follows p.
+
+        loss = −mean Σₖ aₖ log softmaxₖ(C u / T), u = unit q(p(s)); a = Sinkhorn(C ū / T), ū = unit p̄(s'), constant.
+        """
+        del key
+        # Prototypes are put back on the sphere before each step, which itself is free to leave it.
+        params = state.networks.params
+        networks = state.networks._replace(
+            params=eqx.tree_at(lambda tree: tree.prototypes, params, _unit(params.prototypes))
+        )
+        slow = _unit(jax.vmap(state.target)(batch.next_obs))
+        assignment = sinkhorn(slow @ networks.params.prototypes.T / self.temperature, self.sinkhorn_iterations)
+
+        def loss(networks: ProtoRLNetworks) -> tuple[Float[Array, ""], Metrics]:
+            fast = _unit(jax.vmap(lambda one: networks.projector(networks.predictor(one)))(batch.obs))
+            log_probability = jax.nn.log_softmax(fast @ networks.prototypes.T / self.temperature, axis=-1)
+            value = -jnp.mean(jnp.sum(assignment * log_probability, axis=-1))
+            return value, {"model_loss": value}
+
+        networks, metrics = descend(self._transform, loss, networks)
+        target = ema(state.target, networks.params.predictor, self.target_rate)
+        return ProtoRLState(networks, target, state.queue), metrics
+
+    def reward(
+        self, state: ProtoRLState, batch: Experience, key: RandomKey
+    ) -> tuple[ProtoRLState, Float[Array, " n"], Metrics]:
+        """r = distance from w = unit p(s') to its k-th nearest candidate of the queue, this batch's own included.
+
+        Each prototype draws one candidate from the batch, with probability softmax over the rows of C w.
+        """
+        params = state.networks.params
+        states = _unit(jax.vmap(params.predictor)(batch.next_obs))
+        chosen = jax.random.categorical(key, _unit(params.prototypes) @ states.T, axis=-1)
+        queue = jnp.concatenate([jax.lax.stop_gradient(states)[chosen], state.queue])[: self.queue_size]
+        reward = nearest_distances(states, queue, self.neighbours)[:, -1]
+        return ProtoRLState(state.networks, state.target, queue), reward, {}
+
+
+def _unit(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

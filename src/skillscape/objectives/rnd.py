@@ -1,0 +1,92 @@
+"""RND (Burda et al., Exploration by Random Network Distillation, ICLR 2019): go where a fixed net is not yet learned.
+
+In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import NoSkill
+from skillscape.stats import Moments
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class RNDState(NamedTuple):
+    """The predictor, the fixed random target that it learns, and the running moments of its errors."""
+
+    predictor: Learner[MLP]
+    target: MLP
+    errors: Moments
+
+
+@dataclass(frozen=True)
+class RND(Objective[RNDState]):
+    """Novelty: how badly a predictor, fitted on the states seen, matches a fixed random network."""
+
+    name: ClassVar[str] = "rnd"
+
+    hidden: tuple[int, ...] = (128, 128)
+    feature_dim: int = 64
+    """Outputs of the random network."""
+    clip: float = 5.0
+    """Largest size of a normalised input."""
+    learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+
+    @property
+    def skills(self) -> NoSkill:
+        """None."""
+        return NoSkill()
+
+    @property
+    def resample_every(self) -> None:
+        """Nothing to draw."""
+        return None
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> RNDState:
+        """Two random networks of the same shape; no errors seen."""
+        (inputs,) = spec.obs_shape
+        predictor, target = (MLP.create(one, inputs, self.hidden, self.feature_dim) for one in jax.random.split(key))
+        return RNDState(learner(self._transform, predictor), target, Moments.create())
+
+    def _errors(self, predictor: MLP, target: MLP, obs: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """Mean squared error over the features, at the states normalised by the moments of their own batch."""
+        deviation = jnp.sqrt(jnp.var(obs, axis=0, keepdims=True) + 1e-5)
+        normalised = (obs - jnp.mean(obs, axis=0, keepdims=True)) / deviation
+        inputs = jnp.clip(normalised, -self.clip, self.clip)
+        return jnp.mean((jax.vmap(predictor)(inputs) - jax.vmap(target)(inputs)) ** 2, axis=-1)
+
+    def update(self, state: RNDState, batch: Experience, key: RandomKey) -> tuple[RNDState, Metrics]:
+        """One step of the predictor on its mean error at s."""
+        del key
+
+        def loss(predictor: MLP) -> tuple[Float[Array, ""], Metrics]:
+            value = jnp.mean(self._errors(predictor, state.target, batch.obs))
+            return value, {"model_loss": value}
+
+        predictor, metrics = descend(self._transform, loss, state.predictor)
+        return RNDState(predictor, state.target, state.errors), metrics
+
+    def reward(
+        self, state: RNDState, batch: Experience, key: RandomKey
+    ) -> tuple[RNDState, Float[Array, " n"], Metrics]:
+        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; of s, not of s'."""
+        del key
+        errors = self._errors(state.predictor.params, state.target, batch.obs)
+        moments = state.errors.include(jax.lax.stop_gradient(errors))
+        deviation = jnp.sqrt(moments.variance)
+        metrics = {"novelty": jnp.mean(errors), "novelty_deviation": deviation}
+        return RNDState(state.predictor, state.target, moments), errors / (deviation + 1e-8), metrics

@@ -1,0 +1,145 @@
+"""SMM (Lee et al., Efficient Exploration via State Marginal Matching, 2019): spread over states, each skill elsewhere.
+
+In the form of URLB (Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS Datasets and Benchmarks
+2021): the target distribution is uniform and drops out, and a VAE's squared error stands for −log ρ(s|z).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from skillscape.dists import DiagonalNormal
+from skillscape.nets import MLP
+from skillscape.objectives.base import Adaptation, Objective
+from skillscape.optim import Learner, adam, descend, learner
+from skillscape.skills import Discrete
+from skillscape.types import Experience, Metrics, RandomKey, Spec
+
+
+class JointVAE(eqx.Module):
+    """A VAE of the pair x = (s, z): encoder x → mean and log variance of the code, decoder code → x."""
+
+    encoder: MLP
+    decoder: MLP
+
+    def __call__(
+        self, pair: Float[Array, " x"], noise: Float[Array, " h"]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Σ (x − x̂)² for the code that ``noise`` stands for, and KL[Q(h|x) ‖ N(0,I)]; log variance within [-10, 4]."""
+        mean, log_variance = jnp.split(self.encoder(pair), 2)
+        posterior = DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
+        return jnp.sum((pair - self.decoder(posterior.sample(noise))) ** 2), posterior.kl_to_standard()
+
+
+class SMMState(NamedTuple):
+    """The density model ρ(s|z) and the discriminator q(z|s)."""
+
+    density: Learner[JointVAE]
+    discriminator: Learner[MLP]
+
+
+@dataclass(frozen=True)
+class SMM(Objective[SMMState]):
+    """−log ρ(s|z) + log q(z|s) + log n: rare for the skill, and telling of it. Scores s, the state acted in."""
+
+    name: ClassVar[str] = "smm"
+
+    number_of_skills: int = 4
+    """n."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Of the discriminator."""
+    density_hidden: tuple[int, ...] = (128, 128)
+    """Of the VAE's encoder and decoder."""
+    latent_dim: int = 8
+    divergence_weight: float = 0.5
+    """Of the KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
+    faithful_sign: bool = False
+    """Subtract log q(z|s), as the benchmark's code does: it then pays a skill for being mistaken for another."""
+    density_learning_rate: float = 1e-2
+    discriminator_learning_rate: float = 1e-3
+    epsilon: float = 1e-3
+    """Adam's ε."""
+    resample_every: int | None = None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """A new skill for every episode, as in pre-training."""
+        return "prior"
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)
+
+    @property
+    def _density_transform(self) -> optax.GradientTransformation:
+        return adam(self.density_learning_rate, epsilon=self.epsilon)
+
+    @property
+    def _discriminator_transform(self) -> optax.GradientTransformation:
+        return adam(self.discriminator_learning_rate, epsilon=self.epsilon)
+
+    def init(self, key: RandomKey, spec: Spec) -> SMMState:
+        """Fresh networks."""
+        (inputs,) = spec.obs_shape
+        encoder_key, decoder_key, discriminator_key = jax.random.split(key, 3)
+        pair = inputs + self.number_of_skills
+        density = JointVAE(
+            encoder=MLP.create(encoder_key, pair, self.density_hidden, 2 * self.latent_dim),
+            decoder=MLP.create(decoder_key, self.latent_dim, self.density_hidden, pair),
+        )
+        discriminator = MLP.create(discriminator_key, inputs, self.hidden, self.number_of_skills)
+        return SMMState(
+            learner(self._density_transform, density), learner(self._discriminator_transform, discriminator)
+        )
+
+    def _evidence(
+        self, density: JointVAE, batch: Experience, key: RandomKey
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """Squared error and KL of each (s, z), with one draw of the code."""
+        pairs = jnp.concatenate([batch.obs, batch.skill], axis=-1)
+        return jax.vmap(density)(pairs, jax.random.normal(key, (pairs.shape[0], self.latent_dim)))
+
+    def update(self, state: SMMState, batch: Experience, key: RandomKey) -> tuple[SMMState, Metrics]:
+        """One step of the VAE on (s, z), one of the discriminator's cross-entropy on (s, z)."""
+        entries = batch.obs.shape[-1] + self.number_of_skills
+
+        def density_loss(density: JointVAE) -> tuple[Float[Array, ""], Metrics]:
+            squared, divergence = self._evidence(density, batch, key)
+            value = jnp.mean(squared) / entries + self.divergence_weight * jnp.mean(divergence)
+            return value, {"density_loss": value}
+
+        def discriminator_loss(discriminator: MLP) -> tuple[Float[Array, ""], Metrics]:
+            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.obs))
+            cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
+            accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
+            return cross_entropy, {"discriminator_loss": cross_entropy, "discriminator_accuracy": accuracy}
+
+        density, metrics = descend(self._density_transform, density_loss, state.density)
+        discriminator, more = descend(self._discriminator_transform, discriminator_loss, state.discriminator)
+        total = metrics["density_loss"] + more["discriminator_loss"]
+        return SMMState(density, discriminator), {"model_loss": total, **metrics, **more}
+
+    def reward(
+        self, state: SMMState, batch: Experience, key: RandomKey
+    ) -> tuple[SMMState, Float[Array, " n"], Metrics]:
+        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), one draw of the code.
+
+        Both terms are of the model as it is when asked, so after this step's update; the benchmark's code takes them
+        from the passes that the update was computed with.
+        """
+        squared, _ = self._evidence(state.density.params, batch, key)
+        own = jnp.sum(self.score_skills(state, batch.obs) * batch.skill, axis=-1)
+        reward = squared + (-own if self.faithful_sign else own) + math.log(self.number_of_skills)
+        return state, reward, {"rarity": jnp.mean(squared), "log_discriminator": jnp.mean(own)}
+
+    def score_skills(self, state: SMMState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+        """log q(z|s)."""
+        return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))
