@@ -1,0 +1,61 @@
+"""What the maze experiments consist of; training itself is tested elsewhere."""
+
+import dataclasses
+
+import pytest
+
+from skillscape.errors import UserError
+from skillscape.experiments.mazes import EXPERIMENTS, LABELS, Request, plan
+from skillscape.objectives import registry
+
+REQUEST = Request("skillscape reproduce", seeds=2)
+
+
+def test_all_methods_are_every_file_of_the_folder():
+    (comparison,) = plan("maze", dataclasses.replace(REQUEST, methods=("all",)))
+    assert {arm.method for arm in comparison.arms} == set(registry()) - {"extrinsic"} == set(LABELS)
+    assert comparison.name == "maze-all"
+
+
+def test_methods_of_the_paper_keep_their_own_folder():
+    (comparison,) = plan("maze", REQUEST)
+    assert (comparison.name, comparison.env) == ("maze", "maze/square_a")
+    assert [arm.method for arm in comparison.arms] == ["sd3", "diayn", "dads", "cic"]
+
+
+def test_every_method_that_counts_its_skills_gets_the_same_number():
+    comparisons = plan("tree", dataclasses.replace(REQUEST, methods=tuple(LABELS)))
+    for comparison, skills in zip(comparisons, (10, 20), strict=True):
+        counts = {arm.objective.skills.count for arm in comparison.arms}
+        assert counts == {skills, 1, None}
+
+
+def test_another_entropy_is_another_experiment():
+    (comparison,) = plan("maze", dataclasses.replace(REQUEST, entropy=0.025))
+    assert comparison.name == "maze-entropy-0.025"
+    assert {arm.backbone.entropy for arm in comparison.arms} == {0.025}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "values"),
+    [
+        ("ablation-alpha", "exploration_ratio", [0.0, 0.02, 0.04, 0.08]),
+        ("ablation-lambda", "deviation_weight", [0.5, 1.0, 1.5, 2.0, 3.0]),
+        ("ablation-softmod", "architecture", ["soft-modular", "plain"]),
+    ],
+)
+def test_an_ablation_changes_what_it_says(name, field, values):
+    (comparison,) = plan(name, REQUEST)
+    assert [getattr(arm.objective, field) for arm in comparison.arms] == values
+    assert len({arm.folder for arm in comparison.arms}) == len(values)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_takes_its_seeds_and_steps_from_the_request(name):
+    for comparison in plan(name, dataclasses.replace(REQUEST, steps=5_000)):
+        assert (comparison.seeds, comparison.steps) == (2, 5_000)
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(UserError, match="did you mean 'metra'"):
+        plan("maze", dataclasses.replace(REQUEST, methods=("metr",)))
