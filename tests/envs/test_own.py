@@ -51,8 +51,8 @@ def make(monkeypatch):
     monkeypatch.setattr("gymnasium.registry", gymnasium.envs.registration.registry)
 
     def registered(limit=None, **arguments):
-        gymnasium.register("Toy-v0", entry_point=Toy, max_episode_steps=limit, kwargs=arguments)
-        return make_own("Toy-v0")
+        gymnasium.register("OwnToy-v0", entry_point=Toy, max_episode_steps=limit, kwargs=arguments)
+        return make_own("OwnToy-v0")
 
     return registered
 
@@ -148,9 +148,9 @@ def test_observations_are_the_callers_to_keep(make):
 
 
 def test_an_observation_that_is_not_in_its_space_is_told(make):
-    with pytest.raises(UserError, match=r"Toy-v0 returned an observation of shape \(3,\).*correct"):
+    with pytest.raises(UserError, match=r"OwnToy-v0 returned an observation of shape \(3,\).*correct"):
         make(observe=lambda _: np.zeros(3)).reset(0)
-    gymnasium.registry.pop("Toy-v0")
+    gymnasium.registry.pop("OwnToy-v0")
     with pytest.raises(UserError, match="an observation of type dict"):
         make(observe=lambda _: {"x": 1}).reset(0)
 
@@ -182,7 +182,7 @@ def test_an_unknown_name_gets_the_nearest():
 
 def test_missing_packages_are_told(make, monkeypatch):
     with pytest.raises(UserError, match=r"module no_such_module of .* PYTHONPATH"):
-        make_own("no_such_module:Toy-v0")
+        make_own("no_such_module:OwnToy-v0")
     for failure in (gymnasium.error.DependencyNotInstalled("box2d is missing"), ImportError("no wheel")):
 
         def broken(failure=failure):
