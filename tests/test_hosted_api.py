@@ -12,6 +12,7 @@ from skillscape.adaptation import best_tried
 from skillscape.api import finetune, load_jobs, pretrain, skill_returns, train_from_scratch
 from skillscape.backbones.ppo import PPO
 from skillscape.errors import UserError
+from skillscape.objectives import registry
 from skillscape.training import hosted
 from skillscape.training.log import read_metrics
 
@@ -243,3 +244,23 @@ def test_a_method_that_cannot_infer_a_skill_says_so_before_it_begins(trained, tm
     with pytest.raises(UserError, match="diayn cannot infer a skill"):
         finetune(trained("diayn"), ENV, out=tmp_path / "run", skill="infer", steps=1000)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", sorted(set(registry()) - {"extrinsic"}))
+def test_every_method_learns_on_a_host_environment(method, tmp_path):
+    (run,) = pretrain(method, ENV, out=tmp_path / "run", preset="smoke", steps=1020)
+    metrics = read_metrics(run.folder / "metrics.csv")
+    assert metrics["step"] == [1020]
+    assert np.isfinite([values[0] for values in metrics.values()]).all()
+    assert (run.config.backbone.pairs == "one-step") == (method in ("metra", "csd"))
+
+
+def test_aps_infers_its_task_vector_from_the_first_rewards(tmp_path):
+    pretrain("aps", ENV, out=tmp_path / "source", preset="smoke", steps=1020)
+    (run,) = finetune(tmp_path / "source", ENV, out=tmp_path / "run", steps=1020)
+    assert run.config.strategy.kind == "infer"
+    _, notes = run.newest()
+    chosen = np.array(notes["collector"]["lasting"])
+    assert np.linalg.norm(chosen) == pytest.approx(1, abs=1e-5)
+    before, after = run.lent_model(), load_jobs(tmp_path / "source")[0].snapshot()[2]
+    np.testing.assert_array_equal(before.features.params.layers[0].weight, after.features.params.layers[0].weight)
