@@ -182,8 +182,8 @@ class MapsOptions:
 class BenchmarkOptions:
     """Pre-train, fine-tune and compare on URLB. Stopped, it goes on where it was; finished runs are skipped."""
 
-    methods: tuple[str, ...] = ("ddpg", "sd3", "diayn")
-    """Methods to compare; ddpg is training from scratch."""
+    methods: tuple[str, ...] = ()
+    """Methods to compare, the experiment's own if not given; ddpg is training from scratch."""
     domains: tuple[str, ...] = ("walker", "quadruped", "jaco")
     """Domains, each with all its four tasks."""
     seeds: int = 10
@@ -499,25 +499,25 @@ def _plot(arguments: list[str]) -> None:
 def _reproduce(arguments: list[str]) -> None:
     from skillscape.experiments.comparison import compare, table, write
     from skillscape.experiments.mazes import EXPERIMENTS, Request, plan
+    from skillscape.experiments.urlb import BENCHMARKS
 
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
         mazes = [(name, _first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
-        _table(
-            [
-                *mazes,
-                ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze."),
-                ("urlb", "State-based URLB: pre-train, fine-tune on every task, compare with from scratch."),
-            ]
-        )
+        maps = ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze.")
+        benchmarks = [(name, f"URLB. {_first_sentence(make.__doc__)}") for name, (make, _) in BENCHMARKS.items()]
+        _table([*mazes, maps, *benchmarks])
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:
             raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
         return
     name, *rest = arguments
-    choose("experiment", name, [*EXPERIMENTS, "maps", "urlb"], "skillscape reproduce --help")
-    if name in ("maps", "urlb"):
-        (_reproduce_maps if name == "maps" else _reproduce_urlb)(rest)
+    choose("experiment", name, [*EXPERIMENTS, "maps", *BENCHMARKS], "skillscape reproduce --help")
+    if name == "maps":
+        _reproduce_maps(rest)
+        return
+    if name in BENCHMARKS:
+        _reproduce_benchmark(name, rest)
         return
     options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
     command = " ".join(["skillscape", "reproduce", name, *_without(rest, ("--out", "--runs"))])
@@ -556,24 +556,34 @@ def _reproduce_maps(arguments: list[str]) -> None:
         print(path)
 
 
-def _reproduce_urlb(arguments: list[str]) -> None:
-    from skillscape.experiments.urlb import Benchmark, run_benchmark, score_table, write_benchmark
+def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
+    from skillscape.experiments.urlb import (
+        BENCHMARKS,
+        Benchmark,
+        budget_of,
+        run_benchmark,
+        score_table,
+        write_benchmark,
+    )
 
-    options = tyro.cli(BenchmarkOptions, args=arguments, prog="skillscape reproduce urlb")
+    options = tyro.cli(BenchmarkOptions, args=arguments, prog=f"skillscape reproduce {name}")
+    compared, methods = BENCHMARKS[name]
     benchmark = Benchmark(
-        name="urlb" if len(options.domains) > 1 else f"urlb-{options.domains[0]}",
-        methods=options.methods,
+        name=name if len(options.domains) > 1 else f"{name}-{options.domains[0]}",
+        variants=compared(options.methods or methods),
         domains=options.domains,
         seeds=options.seeds,
         preset=options.preset,
         steps=options.steps,
         finetuning_steps=options.finetuning_steps,
-        command=" ".join(["skillscape", "reproduce", "urlb", *_without(arguments, ("--out", "--runs"))]),
+        command=" ".join(["skillscape", "reproduce", name, *_without(arguments, ("--out", "--runs"))]),
     )
     benchmark.check()
-    display = Display(options.runs / benchmark.name, 1)
+    # Experiments at the same budget share what they pre-train.
+    runs = options.runs / "-".join(["urlb", options.preset, *(f"{steps}" for steps in budget_of(benchmark))])
+    display = Display(runs, 1)
     display.announce()
-    scores = run_benchmark(benchmark, options.runs / benchmark.name, display.show, display.begin)
+    scores = run_benchmark(benchmark, runs, display.show, display.begin)
     written = write_benchmark(benchmark, scores, options.out / benchmark.name)
     display.finish(f"{benchmark.name} is complete")
     print(score_table(benchmark, scores))

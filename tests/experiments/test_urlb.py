@@ -9,11 +9,24 @@ import pytest
 from skillscape import cli
 from skillscape.errors import UserError
 from skillscape.experiments import urlb
-from skillscape.experiments.urlb import Benchmark, Part, Score, parts, run_benchmark, score_table, write_benchmark
+from skillscape.experiments.urlb import (
+    NOISY,
+    Benchmark,
+    Part,
+    Score,
+    Variant,
+    methods_compared,
+    noise_compared,
+    parts,
+    run_benchmark,
+    score_table,
+    skills_compared,
+    write_benchmark,
+)
 
 BENCHMARK = Benchmark(
     name="urlb-walker",
-    methods=("ddpg", "diayn"),
+    variants=methods_compared(("ddpg", "diayn")),
     domains=("walker",),
     seeds=2,
     preset="compact",
@@ -37,12 +50,12 @@ def test_a_fine_tuning_comes_after_its_pre_training():
     every = list(parts(BENCHMARK))
     assert len(every) == len(set(every)) == 2 * (4 + 1 + 4)
     for index, part in enumerate(every):
-        if part.method != "ddpg" and part.task is not None:
+        if part.variant.method != "ddpg" and part.task is not None:
             assert part._replace(task=None) in every[:index]
 
 
 def test_training_from_scratch_needs_no_pre_training():
-    assert Part("ddpg", "walker", None, 0) not in parts(BENCHMARK)
+    assert Part(Variant("ddpg", "ddpg"), "walker", None, 0) not in parts(BENCHMARK)
 
 
 def test_every_run_has_a_folder_of_its_own(tmp_path):
@@ -85,14 +98,42 @@ def test_the_raw_numbers_say_how_they_were_made(tmp_path):
     assert np.isfinite([row["returns"][-1] for row in raw["scores"]]).all()
 
 
+def test_variants_that_differ_in_fine_tuning_share_their_pre_training(tmp_path):
+    every = list(parts(replace(BENCHMARK, variants=skills_compared(("sd3",)), seeds=1)))
+    assert [part.task for part in every].count(None) == 1
+    assert [part.variant.skill for part in every[1:]] == [*["random"] * 4, *["regress"] * 4, *["controller"] * 4]
+    assert len({part.folder(tmp_path) for part in every}) == len(every)
+
+
+def test_noise_is_a_pre_training_of_its_own(tmp_path):
+    every = list(parts(replace(BENCHMARK, variants=noise_compared(("cic",)), seeds=1)))
+    sources = [part for part in every if part.task is None]
+    assert [part.variant.noise for part in sources] == [0.0, 0.1]
+    assert len({part.folder(tmp_path) for part in every}) == len(every) == 10
+
+
+def test_the_robustness_table_has_what_is_left_after_noise():
+    benchmark = replace(BENCHMARK, name="robustness-walker", variants=noise_compared(("sd3",)))
+    values = {"sd3": 100.0, f"sd3{NOISY}": 80.0}
+    scores = [
+        Score(label, task, seed, value, [0], [value])
+        for task in TASKS
+        for label, value in values.items()
+        for seed in (0, 1)
+    ]
+    lines = score_table(benchmark, scores).splitlines()
+    assert lines[-1] == "| mean | 80% |"
+    assert "| walker_run | 80% |" in lines
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"methods": ("dian",)}, "did you mean 'diayn'"),
+        ({"variants": methods_compared(("dian",))}, "did you mean 'diayn'"),
         ({"domains": ("wlker",)}, "did you mean 'walker'"),
         ({"preset": "papr"}, "did you mean 'paper'"),
         ({"seeds": 0}, "at least one"),
-        ({"methods": ()}, "at least one"),
+        ({"variants": ()}, "at least one"),
     ],
 )
 def test_what_does_not_exist_is_refused(change, said):

@@ -1,4 +1,4 @@
-"""State-based URLB as one command: pre-train every method in every domain, fine-tune it on every task, one table."""
+"""Experiments on state-based URLB, one command each: pre-train, fine-tune on every task, one table."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,51 @@ from skillscape.training.runs import versions
 
 SCRATCH = "ddpg"
 """The row without pre-training."""
+NOISY = ", noisy"
+NOISE = 0.1
+"""Deviation of the paper's robustness experiment."""
+
+
+def methods_compared(methods: Sequence[str]) -> tuple["Variant", ...]:
+    """Every method as it comes: the state table of the paper."""
+    return tuple(Variant(method, method) for method in methods)
+
+
+def noise_compared(methods: Sequence[str]) -> tuple["Variant", ...]:
+    """Every method pre-trained without and with observation noise: the robustness figure."""
+    pairs = [(Variant(method, method), Variant(f"{method}{NOISY}", method, NOISE)) for method in methods]
+    return tuple(variant for pair in pairs for variant in pair)
+
+
+def skills_compared(methods: Sequence[str]) -> tuple["Variant", ...]:
+    """Every method fine-tuned with a random skill, the regressed one, and the controller: the adaptation ablation."""
+    rules = ("random", "regress", "controller")
+    return tuple(Variant(f"{method}, {rule}", method, skill=rule) for method in methods for rule in rules)
+
+
+BENCHMARKS: dict[str, tuple[Callable[[Sequence[str]], tuple["Variant", ...]], tuple[str, ...]]] = {
+    "urlb": (methods_compared, ("ddpg", "sd3", "diayn")),
+    "robustness": (noise_compared, ("cic", "sd3")),
+    "ablation-adaptation": (skills_compared, ("sd3",)),
+}
+"""Experiment → what it compares of each method, and the methods of the paper."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A column of the table: a method, how it is pre-trained and how it is fine-tuned."""
+
+    label: str
+    method: str
+    noise: float = 0.0
+    """Deviation of the observation noise in pre-training."""
+    skill: str | None = None
+    """Which skill is fine-tuned; the method's own rule if None."""
+
+    @property
+    def source(self) -> str:
+        """Names the pre-training: variants that differ in fine-tuning alone share it."""
+        return self.method if not self.noise else f"{self.method}-noise-{self.noise:g}"
 
 
 @dataclass(frozen=True)
@@ -27,7 +72,7 @@ class Benchmark:
     """What is compared, where, and for how long."""
 
     name: str
-    methods: tuple[str, ...]
+    variants: tuple[Variant, ...]
     domains: tuple[str, ...]
     seeds: int
     preset: str
@@ -41,20 +86,20 @@ class Benchmark:
     def check(self) -> None:
         """Refuse what does not exist."""
         choose("preset", self.preset, HOSTED_PRESETS, "skillscape reproduce urlb --help")
-        for method in self.methods:
+        for method in [variant.method for variant in self.variants]:
             choose(
                 "method", method, [SCRATCH, *(name for name in registry() if name != "extrinsic")], "skillscape methods"
             )
         for domain in self.domains:
             choose("domain", domain, DOMAINS, "skillscape envs")
-        if self.seeds < 1 or not self.methods or not self.domains:
+        if self.seeds < 1 or not self.variants or not self.domains:
             raise UserError("A benchmark needs at least one method, one domain and one seed.")
 
 
 class Part(NamedTuple):
     """One run of the benchmark: the pre-training where ``task`` is None, else a fine-tuning."""
 
-    method: str
+    variant: Variant
     domain: str
     task: str | None
     seed: int
@@ -62,11 +107,15 @@ class Part(NamedTuple):
     @property
     def label(self) -> str:
         """In words."""
-        return f"{self.method} · {self.task or f'{self.domain} without reward'} · seed {self.seed}"
+        name = self.variant.label if self.task else self.variant.source
+        return f"{name} · {self.task or f'{self.domain} without reward'} · seed {self.seed}"
 
     def folder(self, runs: Path) -> Path:
         """Where the run lives."""
-        return runs / f"{self.method}-{self.task or self.domain}" / f"seed_{self.seed}"
+        if self.task is None:
+            return runs / f"{self.variant.source}-{self.domain}" / f"seed_{self.seed}"
+        rule = f"-{self.variant.skill}" if self.variant.skill else ""
+        return runs / f"{self.variant.source}-{self.task}{rule}" / f"seed_{self.seed}"
 
 
 class Score(NamedTuple):
@@ -84,11 +133,13 @@ def parts(benchmark: Benchmark) -> Iterator[Part]:
     """All runs in an order in which a fine-tuning comes after what it needs, seed by seed."""
     for seed in range(benchmark.seeds):
         for domain in benchmark.domains:
-            for method in benchmark.methods:
-                if method != SCRATCH:
-                    yield Part(method, domain, None, seed)
+            begun = set()
+            for variant in benchmark.variants:
+                if variant.method != SCRATCH and variant.source not in begun:
+                    begun.add(variant.source)
+                    yield Part(variant, domain, None, seed)
                 for task in DOMAINS[domain].tasks:
-                    yield Part(method, domain, task, seed)
+                    yield Part(variant, domain, task, seed)
 
 
 def run_benchmark(
@@ -97,7 +148,7 @@ def run_benchmark(
     """Train what is not trained yet and read every score. Interrupted, it goes on where it stopped."""
     benchmark.check()
     every = list(parts(benchmark))
-    budgets = {part: _budget(benchmark, part) for part in every}
+    budgets = {part: _budget(benchmark, part.task) for part in every}
     left = sum(budgets[part] for part in every if not (part.folder(runs) / "results.json").exists())
     scores = []
     for number, part in enumerate(every, 1):
@@ -106,36 +157,44 @@ def run_benchmark(
             left -= budgets[part]
         run = _train(benchmark, part, runs, on_progress)
         if part.task is not None:
-            scores.append(_score(part.method, part.task, run))
+            scores.append(_score(part.variant.label, part.task, run))
     return scores
 
 
-def _budget(benchmark: Benchmark, part: Part) -> int:
-    chosen = hosted_settings(None, part.domain, benchmark.preset)
-    wanted = benchmark.steps if part.task is None else benchmark.finetuning_steps
-    return wanted or (chosen.steps if part.task is None else chosen.finetuning_steps)
+def _budget(benchmark: Benchmark, task: str | None) -> int:
+    """Steps of a fine-tuning, or of a pre-training where there is no task."""
+    chosen = hosted_settings(None, benchmark.domains[0], benchmark.preset)
+    if task is None:
+        return benchmark.steps or chosen.steps
+    return benchmark.finetuning_steps or chosen.finetuning_steps
+
+
+def budget_of(benchmark: Benchmark) -> tuple[int, int]:
+    """Steps of pre-training and of fine-tuning."""
+    return _budget(benchmark, None), _budget(benchmark, "task")
 
 
 def _train(benchmark: Benchmark, part: Part, runs: Path, on_progress: OnProgress) -> JobRun:
     common: dict[str, Any] = {
         "out": part.folder(runs),
-        "steps": _budget(benchmark, part),
+        "steps": _budget(benchmark, part.task),
         "seed": part.seed,
         "resume": True,
         "on_progress": on_progress,
     }
+    method = part.variant.method
     if part.task is None:
-        made: JobRun = pretrain(part.method, part.domain, preset=benchmark.preset, **common)[0]
+        made: JobRun = pretrain(method, part.domain, preset=benchmark.preset, noise=part.variant.noise, **common)[0]
         return made
-    if part.method == SCRATCH:
+    if method == SCRATCH:
         return train_from_scratch(part.domain, part.task, preset=benchmark.preset, **common)
-    return finetune(part._replace(task=None).folder(runs), part.task, **common)[0]
+    return finetune(part._replace(task=None).folder(runs), part.task, skill=part.variant.skill, **common)[0]
 
 
-def _score(method: str, task: str, run: JobRun) -> Score:
+def _score(label: str, task: str, run: JobRun) -> Score:
     log = read_metrics(run.folder / "evaluation.csv")
     steps = [int(step) for step in log["step"]]
-    return Score(method, task, run.config.seed, log["return"][-1], steps, log["return"])
+    return Score(label, task, run.config.seed, log["return"][-1], steps, log["return"])
 
 
 def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path) -> list[Path]:
@@ -145,8 +204,8 @@ def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path)
         "experiment": benchmark.name,
         "command": benchmark.command,
         "preset": benchmark.preset,
-        "pretraining_steps": _budget(benchmark, Part("", benchmark.domains[0], None, 0)),
-        "finetuning_steps": _budget(benchmark, Part("", benchmark.domains[0], "task", 0)),
+        "pretraining_steps": _budget(benchmark, None),
+        "finetuning_steps": _budget(benchmark, "task"),
         "seeds": benchmark.seeds,
         "versions": versions(),
         "scores": [score._asdict() for score in scores],
@@ -159,8 +218,8 @@ def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path)
 
 def budget_note(benchmark: Benchmark) -> str:
     """The line that says how much was spent on these numbers."""
-    pretraining = _budget(benchmark, Part("", benchmark.domains[0], None, 0))
-    finetuning = _budget(benchmark, Part("", benchmark.domains[0], "task", 0))
+    pretraining = _budget(benchmark, None)
+    finetuning = _budget(benchmark, "task")
     return (
         f"preset {benchmark.preset}: {pretraining:,} steps without reward, then {finetuning:,} with; "
         f"{benchmark.seeds} seed{'s' if benchmark.seeds > 1 else ''}"
@@ -197,4 +256,21 @@ def score_table(benchmark: Benchmark, scores: Sequence[Score]) -> str:
             error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.0f}" if len(values) > 1 else ""
             cells.append(f"{values.mean():.0f}{error}")
         lines.append(f"| {task} | {' | '.join(cells)} |")
+    if benchmark.name.startswith("robustness"):
+        lines += ["", *_ratios(tasks, methods, scores)]
     return "\n".join(lines) + "\n"
+
+
+def _ratios(tasks: Sequence[str], labels: Sequence[str], scores: Sequence[Score]) -> list[str]:
+    """What is left of each score after noisy pre-training, for every method that ran with and without noise."""
+    means = {
+        (task, label): float(np.mean([score.score for score in scores if (score.task, score.method) == (task, label)]))
+        for task in tasks
+        for label in labels
+    }
+    plain = [label for label in labels if f"{label}{NOISY}" in labels]
+    lines = [f"| noisy / normal | {' | '.join(plain)} |", "|---" * (len(plain) + 1) + "|"]
+    shares = {(task, label): means[task, f"{label}{NOISY}"] / means[task, label] for task in tasks for label in plain}
+    lines += [f"| {task} | {' | '.join(f'{shares[task, label]:.0%}' for label in plain)} |" for task in tasks]
+    average = [f"{np.mean([shares[task, label] for task in tasks]):.0%}" for label in plain]
+    return [*lines, f"| mean | {' | '.join(average)} |"]
