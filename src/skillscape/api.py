@@ -172,7 +172,7 @@ def finetune(
 ) -> list[JobRun]:
     """Fine-tune a pre-trained run on a task, or each of its seeds if it has several.
 
-    ``skill``: prior, random, regress, controller or the number of a skill; the method's own rule if not given.
+    ``skill``: see ``adaptation.Strategy``, or the number of a skill; the method's own rule if not given.
     ``snapshot``: step of the pre-training to begin with, the last if not given. ``seed``: that of the run if not given.
     """
     if resume and force:
@@ -339,9 +339,7 @@ def skill_returns(
     """
     found = []
     for run in load_jobs(folder):
-        job = run.config
-        if task is not None:
-            job = replace(job, task=task)
+        job = replace(run.config, noise=0.0, task=task or run.config.task)
         step, agent, _ = run.snapshot()
         number = episodes or job.evaluation_episodes
         evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)

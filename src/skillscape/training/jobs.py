@@ -52,7 +52,7 @@ class Job:
     skill: str = "prior"
     """Which skill acts; see ``adaptation``."""
     source: str | None = None
-    """Run that was pre-trained, for the record: what it gave is in this run's first checkpoint."""
+    """Name of the run that was pre-trained, for the record."""
     snapshot: int | None = None
     """Step of the pre-training that this fine-tuning begins with."""
 
