@@ -99,8 +99,8 @@ class FinetuneOptions:
     task: str = ""
     """Task of the run's domain, such as walker_walk; for gym/ID the environment itself."""
     skill: str | None = None
-    """prior (drawn as in pre-training), random (one that stays), constant, regress, grid, infer, controller, or the number
-    of a skill; the method's own rule if not given. See docs/urlb.md."""
+    """prior (drawn as in pre-training), random (one that stays), constant, regress, grid, infer, controller, or the
+    number of a skill; the method's own rule if not given. See docs/urlb.md."""
     snapshot: int | None = None
     """Step of the pre-training to begin with; its last if not given."""
     steps: int | None = None
