@@ -1,0 +1,71 @@
+"""The command line: the only package that parses or prints. One file per group of commands."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from skillscape.cli.lists import doctor_command, envs_command, methods_command
+from skillscape.cli.look import evaluate_command, plot_command
+from skillscape.cli.reproduce import reproduce_command
+from skillscape.cli.train import finetune_command, pretrain_command
+from skillscape.errors import Interrupted, UserError, choose
+
+USAGE = """usage: skillscape COMMAND …
+
+Unsupervised skill discovery: train an agent without reward, look at the skills it found.
+
+  methods             what can be trained, one line each
+  envs                where it can be trained, one line each
+  doctor              what works on this machine, and what to install where something does not
+  pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
+  finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
+  evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
+  plot RUN            pictures of a run                skillscape plot runs/sd3
+  reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
+
+`skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
+    try:
+        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+    except UserError as error:
+        print(f"skillscape: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Interrupted:
+        print("\nskillscape: stopped and saved; run the same command with --resume to go on.", file=sys.stderr)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; point stdout elsewhere so that Python's own flush stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        print(f"skillscape: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(2)
+
+
+def _dispatch(arguments: list[str]) -> None:
+    commands = {
+        "methods": methods_command,
+        "envs": envs_command,
+        "doctor": doctor_command,
+        "pretrain": pretrain_command,
+        "finetune": finetune_command,
+        "evaluate": evaluate_command,
+        "plot": plot_command,
+        "reproduce": reproduce_command,
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return
+    if arguments[0] == "--version":
+        from skillscape import __version__
+
+        print(f"skillscape {__version__}")
+        return
+    choose("command", arguments[0], commands, "skillscape --help")
+    commands[arguments[0]](arguments[1:])

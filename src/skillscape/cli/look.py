@@ -1,0 +1,90 @@
+"""``skillscape evaluate`` and ``plot``."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from skillscape.errors import UserError
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Measure a run. In mazes: coverage, reach, I(S;Z) in nats, skill accuracy; elsewhere the return of each skill."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    json: bool = False
+    """Print one JSON object: {"coverage": {"mean", "interval", "per_seed"}, …}."""
+    rollouts: int | None = None
+    """Episodes per skill; as in training if not given."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Draw a run: trajectories per skill over the walls, and density maps of each skill."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    out: Path | None = None
+    """Folder for the pictures; RUN/plots if not given."""
+
+
+def evaluate_command(arguments: list[str]) -> None:
+    """Print the measures of a run, or the return of each of its skills."""
+    from skillscape.api import is_job, load, skill_returns, summarise_runs
+
+    options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
+    if options.rollouts is not None and options.rollouts < 2:
+        raise UserError(
+            f"--rollouts must be at least 2, not {options.rollouts}: accuracy is measured on held-out ones."
+        )
+    if is_job(options.run):
+        _print_returns(skill_returns(options.run, episodes=options.rollouts), options.json)
+        return
+    runs = load(options.run)
+    summaries = summarise_runs(runs, per_skill=options.rollouts)
+    if options.json:
+        print(json.dumps({name: summary.to_json() for name, summary in summaries.items()}))
+        return
+    config = runs[0].config
+    print(f"{config.objective.name} in {config.env}, {config.steps:,} steps, {len(runs)} seed(s)")
+    units = {"distinguishability": " nats"}
+    for name, summary in summaries.items():
+        low, high = summary.interval
+        spread = f"  95 % interval {low:.3f} to {high:.3f}" if len(runs) > 1 else ""
+        print(f"  {name:<20}{summary.mean:.3f}{units.get(name, '')}{spread}")
+
+
+def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """Returns of every skill of every seed."""
+    if as_json:
+        print(json.dumps(found))
+        return
+    for run in found:
+        print(
+            f"{run['method']} in {run['task']}, {run['steps']:,} steps, seed {run['seed']}, mean return of each skill"
+        )
+        for skill, returns in run["returns"].items():
+            mean = sum(returns) / len(returns)
+            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}")
+
+
+def plot_command(arguments: list[str]) -> None:
+    """Draw a run and print where the pictures are."""
+    from skillscape.api import is_job, load, load_jobs
+    from skillscape.experiments.pictures import draw_jobs, draw_runs
+
+    options = tyro.cli(PlotOptions, args=arguments, prog="skillscape plot")
+    folder = options.out or options.run / "plots"
+    try:
+        written = (
+            draw_jobs(load_jobs(options.run), folder) if is_job(options.run) else draw_runs(load(options.run), folder)
+        )
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
+    for path in written:
+        print(path)

@@ -1,0 +1,162 @@
+"""``skillscape reproduce``: a table or figure of the paper in one command."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from skillscape.cli.display import Display, first_sentence, print_table, without
+from skillscape.errors import UserError, choose
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Train, measure and draw a whole figure of the paper. Stopped, it goes on where it was."""
+
+    seeds: int = 10
+    """Seeds per row."""
+    steps: int | None = None
+    """Environment steps per run; the preset's if not given."""
+    preset: str = "default"
+    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
+    methods: tuple[str, ...] = ("sd3", "diayn", "dads", "cic")
+    """Methods to compare, where the experiment compares methods."""
+    entropy: float | None = None
+    """PPO's entropy weight for every method; the preset's if not given."""
+    out: Path = Path("results")
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
+@dataclass(frozen=True)
+class MapsOptions:
+    """Train SD3 in the square maze for a short and a long time and draw what its model has learned."""
+
+    early: int = 25_000
+    """Environment steps of the young model."""
+    steps: int = 250_000
+    """Environment steps of the old one, with the same seed: it has been the young one."""
+    seed: int = 0
+    out: Path = Path("results")
+    """Folder for the pictures, in a sub-folder."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """Pre-train, fine-tune and compare on URLB. Stopped, it goes on where it was; finished runs are skipped."""
+
+    methods: tuple[str, ...] = ()
+    """Methods to compare, the experiment's own if not given; ddpg is training from scratch."""
+    domains: tuple[str, ...] = ("walker", "quadruped", "jaco")
+    """Domains, each with all its four tasks."""
+    seeds: int = 10
+    """Seeds per method and task."""
+    preset: str = "compact"
+    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    steps: int | None = None
+    """Environment steps of pre-training; the preset's if not given."""
+    finetuning_steps: int | None = None
+    """Environment steps of fine-tuning and of training from scratch; the preset's if not given."""
+    out: Path = Path("results")
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    runs: Path = Path("runs/reproduce")
+    """Folder for the runs themselves."""
+
+
+def reproduce_command(arguments: list[str]) -> None:
+    """Plan, train, measure and draw a named experiment."""
+    from skillscape.experiments.comparison import compare, table, write
+    from skillscape.experiments.mazes import EXPERIMENTS, Request, plan
+    from skillscape.experiments.urlb import BENCHMARKS
+
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
+        mazes = [(name, first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
+        maps = ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze.")
+        benchmarks = [(name, f"URLB. {first_sentence(make.__doc__)}") for name, (make, _) in BENCHMARKS.items()]
+        print_table([*mazes, maps, *benchmarks])
+        print("\n`skillscape reproduce NAME --help` lists every option.")
+        if not arguments:
+            raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
+        return
+    name, *rest = arguments
+    choose("experiment", name, [*EXPERIMENTS, "maps", *BENCHMARKS], "skillscape reproduce --help")
+    if name == "maps":
+        _reproduce_maps(rest)
+        return
+    if name in BENCHMARKS:
+        _reproduce_benchmark(name, rest)
+        return
+    options = tyro.cli(ReproduceOptions, args=rest, prog=f"skillscape reproduce {name}")
+    command = " ".join(["skillscape", "reproduce", name, *without(rest, ("--out", "--runs"))])
+    request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
+    for comparison in plan(name, request):
+        display = Display(options.runs / comparison.name, comparison.seeds)
+        display.announce()
+        try:
+            results = compare(comparison, options.runs / comparison.name, display.show, display.begin)
+            written = write(comparison, results, options.out / comparison.name)
+        except OSError as error:
+            raise UserError(f"Cannot write to {options.out}: {error.strerror}; choose another --out.") from error
+        display.finish(f"{comparison.name} is complete")
+        print(table(comparison, results))
+        for path in written:
+            print(path)
+
+
+def _reproduce_maps(arguments: list[str]) -> None:
+    from skillscape.api import pretrain
+    from skillscape.experiments.pictures import draw_bonus
+
+    options = tyro.cli(MapsOptions, args=arguments, prog="skillscape reproduce maps")
+    display = Display(options.runs / "maps", 1)
+    display.announce()
+    runs = []
+    for steps in (options.early, options.steps):
+        display.begin(f"SD3 for {steps:,} steps")
+        out = options.runs / "maps" / f"{steps}"
+        runs += pretrain(
+            "sd3", "maze/square_a", out=out, steps=steps, seed=options.seed, resume=True, on_progress=display.show
+        )
+    written = draw_bonus(runs[0], runs[1], options.out / "maps")
+    display.finish("the maps are drawn")
+    for path in written:
+        print(path)
+
+
+def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
+    from skillscape.experiments.urlb import (
+        BENCHMARKS,
+        Benchmark,
+        budget_of,
+        run_benchmark,
+        score_table,
+        write_benchmark,
+    )
+
+    options = tyro.cli(BenchmarkOptions, args=arguments, prog=f"skillscape reproduce {name}")
+    compared, methods = BENCHMARKS[name]
+    benchmark = Benchmark(
+        name=name if len(options.domains) > 1 else f"{name}-{options.domains[0]}",
+        variants=compared(options.methods or methods),
+        domains=options.domains,
+        seeds=options.seeds,
+        preset=options.preset,
+        steps=options.steps,
+        finetuning_steps=options.finetuning_steps,
+        command=" ".join(["skillscape", "reproduce", name, *without(arguments, ("--out", "--runs"))]),
+    )
+    benchmark.check()
+    # Experiments at the same budget share what they pre-train.
+    runs = options.runs / "-".join(["urlb", options.preset, *(f"{steps}" for steps in budget_of(benchmark))])
+    display = Display(runs, 1)
+    display.announce()
+    scores = run_benchmark(benchmark, runs, display.show, display.begin)
+    written = write_benchmark(benchmark, scores, options.out / benchmark.name)
+    display.finish(f"{benchmark.name} is complete")
+    print(score_table(benchmark, scores))
+    for path in written:
+        print(path)

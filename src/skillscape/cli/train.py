@@ -1,0 +1,219 @@
+"""``skillscape pretrain`` and ``finetune``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from skillscape.cli.display import Display, first_sentence, folder_name, print_table, value_of
+from skillscape.errors import UserError, choose
+
+ObjectiveOptions = TypeVar("ObjectiveOptions")
+BackboneOptions = TypeVar("BackboneOptions")
+
+
+@dataclass(frozen=True)
+class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
+    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+
+    objective: ObjectiveOptions
+    """Settings of the method."""
+    backbone: BackboneOptions
+    """Settings of the learner."""
+    env: str = "maze/square_a"
+    """maze/NAME, or maze/PATH.txt for your own drawing (# solid, . free, S start); see `skillscape envs`."""
+    steps: int = 250_000
+    """Environment steps to take, counted as taken."""
+    seed: int = 0
+    """Random seed, the first one if there are several."""
+    seeds: int = 1
+    """How many seeds to train in this process, each in a sub-folder of its own."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-ENV if not given."""
+    preset: str = "default"
+    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
+    workers: int | None = None
+    """Seeds trained at the same time; as many as there are cores if not given."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True)
+class HostedPretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
+    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+
+    objective: ObjectiveOptions
+    """Settings of the method."""
+    backbone: BackboneOptions
+    """Settings of the learner."""
+    env: str
+    """walker, quadruped, jaco, or gym/ID for any Gymnasium environment with continuous actions."""
+    noise: Annotated[float, tyro.conf.arg(name="env.noise")] = 0.0
+    """Deviation of Gaussian noise on the observations."""
+    steps: int = 200_000
+    """Environment steps to take, counted as taken."""
+    seed: int = 0
+    """Random seed, the first one if there are several."""
+    seeds: int = 1
+    """How many seeds to train, one after the other, each in a sub-folder of its own."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-ENV if not given."""
+    preset: str = "compact"
+    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True)
+class FinetuneOptions:
+    """Learn a task with its reward, from a pre-trained run or from scratch. Ctrl-C saves; --resume goes on."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
+    task: str = ""
+    """Task of the run's domain, such as walker_walk; for gym/ID the environment itself."""
+    skill: str | None = None
+    """prior (drawn as in pre-training), random (one that stays), constant, regress, grid, infer, controller, or the
+    number of a skill; the method's own rule if not given. See docs/urlb.md."""
+    snapshot: int | None = None
+    """Step of the pre-training to begin with; its last if not given."""
+    steps: int | None = None
+    """Environment steps to take; 100,000 if not given."""
+    seed: int | None = None
+    """Random seed; the run's own if not given."""
+    out: Path | None = None
+    """Run folder; runs/METHOD-TASK if not given."""
+    from_scratch: bool = False
+    """Begin with a fresh agent: the row that pre-training is compared with. Needs --env instead of a run."""
+    env: str | None = None
+    """Environment, with --from-scratch."""
+    preset: str = "compact"
+    """Sizes of the learner, with --from-scratch: compact, paper or smoke."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+def pretrain_command(arguments: list[str]) -> None:
+    """Train a method; which settings there are depends on method, environment and preset."""
+    from skillscape.api import is_host, pretrain
+    from skillscape.objectives import registry
+
+    trainable = {name: kind for name, kind in registry().items() if name != "extrinsic"}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: skillscape pretrain METHOD [--env ENV] [--steps N] [--seed S] [--seeds K] [--out DIR] …\n")
+        print_table([(name, first_sentence(kind.__doc__)) for name, kind in trainable.items()])
+        print("\n`skillscape pretrain METHOD --help` lists every setting of a method.")
+        if not arguments:
+            raise UserError("Say which method to train, for example `skillscape pretrain sd3`.")
+        return
+    method, *rest = arguments
+    choose("method", method, trainable, "skillscape methods")
+    env = value_of(rest, "--env", "maze/square_a")
+    options: Any = _hosted_options(method, env, rest) if is_host(env) else _maze_options(method, rest)
+    out = options.out or Path("runs") / f"{method}-{folder_name(options.env)}"
+    display = Display(out, options.seeds)
+    more = {"noise": options.noise} if is_host(env) else {"workers": options.workers}
+    runs = pretrain(
+        method,
+        options.env,
+        out=out,
+        preset=options.preset,
+        steps=options.steps,
+        seed=options.seed,
+        seeds=options.seeds,
+        objective=options.objective,
+        backbone=options.backbone,
+        resume=options.resume,
+        force=options.force,
+        on_start=display.announce,
+        on_progress=display.show,
+        **more,
+    )
+    display.finish(f"trained {len(runs)} seed{'s' if len(runs) > 1 else ''}; see `skillscape evaluate {out}`")
+
+
+def _maze_options(method: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
+    from skillscape.presets import settings
+
+    chosen = settings(method, value_of(arguments, "--preset", "default"))
+    generic: Any = PretrainOptions
+    return tyro.cli(
+        generic[type(chosen.objective), type(chosen.backbone)],
+        args=arguments,
+        prog=f"skillscape pretrain {method}",
+        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, steps=chosen.steps),
+    )
+
+
+def _hosted_options(method: str, env: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
+    from skillscape.presets import hosted_settings
+
+    chosen = hosted_settings(method, env, value_of(arguments, "--preset", "compact"))
+    generic: Any = HostedPretrainOptions
+    return tyro.cli(
+        generic[type(chosen.objective), type(chosen.backbone)],
+        args=arguments,
+        prog=f"skillscape pretrain {method}",
+        default=HostedPretrainOptions(
+            objective=chosen.objective, backbone=chosen.backbone, env=env, steps=chosen.steps
+        ),
+    )
+
+
+def finetune_command(arguments: list[str]) -> None:
+    """Fine-tune every seed of a run, or train from scratch."""
+    from skillscape.api import finetune, train_from_scratch
+    from skillscape.training.jobs import JobRun
+    from skillscape.training.runs import run_folders
+
+    options = tyro.cli(FinetuneOptions, args=arguments, prog="skillscape finetune")
+    if not options.task:
+        raise UserError("Say which task to learn, for example --task walker_walk; `skillscape envs` lists them.")
+    if options.from_scratch:
+        if options.run is not None or options.env is None:
+            raise UserError("--from-scratch takes --env and no run: skillscape finetune --from-scratch --env walker …")
+        out = options.out or Path("runs") / f"ddpg-{folder_name(options.task)}"
+        display = Display(out, 1)
+        train_from_scratch(
+            options.env,
+            options.task,
+            out=out,
+            preset=options.preset,
+            steps=options.steps,
+            seed=options.seed or 0,
+            resume=options.resume,
+            force=options.force,
+            on_start=display.announce,
+            on_progress=display.show,
+        )
+    else:
+        if options.run is None:
+            raise UserError("Say which run to fine-tune, or begin without one with --from-scratch --env ENV.")
+        if options.env is not None:
+            raise UserError("--env goes with --from-scratch; a run knows its own environment.")
+        sources = [JobRun(folder) for folder in run_folders(options.run)]
+        objective = sources[0].config.objective
+        method = "ddpg" if objective is None else objective.name
+        out = options.out or Path("runs") / f"{method}-{folder_name(options.task)}"
+        display = Display(out, len(sources))
+        finetune(
+            options.run,
+            options.task,
+            out=out,
+            skill=options.skill,
+            snapshot=options.snapshot,
+            steps=100_000 if options.steps is None else options.steps,
+            seed=options.seed,
+            resume=options.resume,
+            force=options.force,
+            on_start=display.announce,
+            on_progress=display.show,
+        )
+    display.finish(f"fine-tuned on {options.task}; see `skillscape plot {out}`")
