@@ -525,7 +525,7 @@ def some_run(seed=0):
 
 
 def test_progress_is_a_plain_line_per_evaluation_where_there_is_no_terminal(capsys):
-    display = cli.Display(Path("runs/x"), 1)
+    display = cli.display.Display(Path("runs/x"), 1)
     capsys.readouterr()
     for step in (400, 800, 1200, 1600, 2000):
         display.show(some_run(), step, f"{step} steps", {"reward": 1.0, "coverage": 0.5, "loss": 9.0})
@@ -535,7 +535,7 @@ def test_progress_is_a_plain_line_per_evaluation_where_there_is_no_terminal(caps
 
 
 def test_progress_of_several_seeds_counts_those_that_are_done(capsys):
-    display = cli.Display(Path("runs/x"), 2)
+    display = cli.display.Display(Path("runs/x"), 2)
     capsys.readouterr()
     display.show(some_run(seed=4), 2000, "2000 steps", {})
     assert capsys.readouterr().err.startswith("1/2 seeds done · seed 4 · 2000 steps")
@@ -545,7 +545,7 @@ def test_progress_rewrites_one_line_on_a_terminal_even_if_the_output_goes_elsewh
     reader, writer = pty.openpty()
     with open(writer, "w") as terminal:  # noqa: PTH123  a file descriptor
         monkeypatch.setattr(sys, "stderr", terminal)
-        display = cli.Display(Path("runs/x"), 1)
+        display = cli.display.Display(Path("runs/x"), 1)
         display.show(some_run(), 400, "400 steps", {"reward": 1.0})
         terminal.flush()
         text = os.read(reader, 10_000).decode()
