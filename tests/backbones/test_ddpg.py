@@ -11,9 +11,10 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.ddpg import DDPG
+from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.types import EnvSpec, Transitions
+from skillscape.types import EnvSpec, Experience, Transitions
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLS = 4
@@ -213,6 +214,26 @@ def test_a_method_is_fitted_and_rewards_the_pair_that_was_asked_for():
         assert (
             np.asarray(fitted.discriminator.params.layers[0].weight) != state.discriminator.params.layers[0].weight
         ).any()
+
+
+def test_several_updates_take_a_part_of_the_batch_each_and_the_agent_learns_from_the_last():
+    objective = BeCL(number_of_skills=SKILLS, hidden=(8,))
+    parts = [batch(seed, objective=objective) for seed in range(3)]
+    whole = jax.tree.map(lambda *values: np.concatenate(values), *parts)
+    features = SMALL.features(SPEC)
+    state = objective.init(KEY, features)
+    learn = quick(lambda agent, state, batch: SMALL.learn(agent, objective, state, batch, KEY))
+    _, fitted, metrics = learn(agent(objective), state, whole)
+
+    model_key, reward_key, _, _ = jax.random.split(KEY, 4)
+    expected = state
+    for part, update_key in zip(parts, jax.random.split(model_key, 3), strict=True):
+        seen = Experience(part.obs, part.action, part.end_obs, part.skill, part.reward)
+        expected, _ = objective.update(expected, seen, update_key)
+    for ours, theirs in zip(leaves(fitted), leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    _, reward, _ = objective.reward(expected, seen, reward_key)
+    np.testing.assert_allclose(metrics["reward"], np.mean(reward), rtol=1e-4)
 
 
 @pytest.mark.parametrize("objective", [Extrinsic(), SKILLED, FEATURES, DIAYN(number_of_skills=SKILLS, hidden=(8,))])

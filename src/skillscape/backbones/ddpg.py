@@ -215,28 +215,37 @@ class DDPG(ReplayedBackbone[DDPGAgent]):
     def learn(
         self, agent: DDPGAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
-        """Batch → model update → rewards → critic → actor → target."""
+        """Batch → model update → rewards → critic → actor → target.
+
+        A method of several updates per step gets a batch of as many equal parts, one for each; the last part is what
+        the agent learns from.
+        """
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        one_step = self.pairs == "one-step"
-        end_obs = batch.next_obs if one_step else batch.end_obs
-        discount = batch.next_discount if one_step else batch.discount
-        seen = Experience(batch.obs, batch.action, end_obs, batch.skill, batch.reward)
+        parts = _parts(batch, objective.updates_per_step)
         metrics: Metrics = {}
-        for update_key in jax.random.split(model_key, objective.updates_per_step):
-            objective_state, metrics = objective.update(objective_state, seen, update_key)
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, self._seen(part), update_key)
+        batch = parts[-1]
+        seen = self._seen(batch)
         objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
         reward = jax.lax.stop_gradient(reward)
 
-        next_action = self._policy(agent.actor.params, end_obs, batch.skill).sample(
+        discount = batch.next_discount if self.pairs == "one-step" else batch.discount
+        next_action = self._policy(agent.actor.params, seen.next_obs, batch.skill).sample(
             jax.random.normal(target_key, batch.action.shape), self.noise_clip
         )
-        next_value = jnp.min(jax.vmap(agent.target)(end_obs, batch.skill, next_action), axis=-1)
+        next_value = jnp.min(jax.vmap(agent.target)(seen.next_obs, batch.skill, next_action), axis=-1)
         critic, critic_metrics = self._improve_critic(agent.critic, batch, reward + discount * next_value)
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = self._improve_actor(agent.actor, critic.params, batch, noise)
         target = ema(agent.target, critic.params, self.target_rate)
         metrics = {**metrics, **reward_metrics, **critic_metrics, **actor_metrics, "reward": jnp.mean(reward)}
         return DDPGAgent(actor, critic, target), objective_state, metrics
+
+    def _seen(self, batch: Transitions) -> Experience:
+        """What objectives see of a batch."""
+        next_obs = batch.next_obs if self.pairs == "one-step" else batch.end_obs
+        return Experience(batch.obs, batch.action, next_obs, batch.skill, batch.reward)
 
     def _improve_critic(
         self, critic: Learner[Critic], batch: Transitions, value_target: Float[Array, " n"]
@@ -284,3 +293,9 @@ class DDPG(ReplayedBackbone[DDPGAgent]):
             lambda one: one.controller, agent.actor.params, indifferent, is_leaf=lambda leaf: leaf is None
         )
         return agent._replace(actor=learner(self._transform, actor))
+
+
+def _parts(batch: Transitions, number: int) -> list[Transitions]:
+    """The batch cut into equal parts."""
+    rows = batch.reward.shape[0] // number
+    return [Transitions(*(values[begin : begin + rows] for values in batch)) for begin in range(0, number * rows, rows)]

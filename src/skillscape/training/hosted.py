@@ -283,7 +283,7 @@ class _Loop:
 
     def _learn(self, state: TrainState, updates: int, visible: Visible) -> tuple[TrainState, Metrics]:
         metrics = self._metrics
-        size = self._job.backbone.schedule.batch_size
+        size = self._job.backbone.schedule.batch_size * self._job.rewarded.updates_per_step
         for _ in range(updates if visible.drawable else 0):
             # Dispatch is asynchronous: the next batch is drawn while this one is learned from.
             state, metrics = self._update(state, self._replay.sample(size, visible))
