@@ -1,6 +1,6 @@
 """Speed of the host half, as ratios within one run: `make bench`. Writes benchmarks/urlb.json.
 
-Absolute rates belong to the machine and its load; the ratios are what to compare.
+Absolute rates belong to the machine and its load; the ratios are what to compare. What is compared is timed in turns.
 """
 
 import json
@@ -31,11 +31,17 @@ WALKER = EnvSpec((24,), 6, 1000)
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
     """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(function())
-        best = min(best, time.perf_counter() - began)
+    return side_by_side({"only": function}, repeats)["only"]
+
+
+def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            began = time.perf_counter()
+            jax.block_until_ready(function())
+            best[name] = min(best[name], time.perf_counter() - began)
     return best
 
 
@@ -56,59 +62,62 @@ def job(method: str | None, settings: HostedSettings, steps: int = 100_000) -> J
 
 
 class Update:
-    """The compiled learning step of a job, its time, and the arithmetic that XLA counts in it."""
+    """The compiled learning step of a job, and the arithmetic that XLA counts in it."""
 
-    def __init__(self, one: Job, repeats: int) -> None:
-        """Compile and measure on a random batch."""
-        size, skills = one.backbone.schedule.batch_size, one.rewarded.skills
+    def __init__(self, one: Job) -> None:
+        """Compile, with a random batch to learn from."""
+        size, skills = one.backbone.schedule.batch_size * one.rewarded.updates_per_step, one.rewarded.skills
         normal = np.random.default_rng(0).normal
         shapes = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
         arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in shapes.items()}
         rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
-        batch = Transitions(**arrays, **rows, skill=np.asarray(skills.sample(jax.random.key(0), size)))
-        state = init_state(one, WALKER)
+        self.batch = Transitions(**arrays, **rows, skill=np.asarray(skills.sample(jax.random.key(0), size)))
+        self.state = init_state(one, WALKER)
         began = time.perf_counter()
-        self.compiled = jax.jit(update_step(one)).lower(state, batch).compile()
+        self.compiled = jax.jit(update_step(one)).lower(self.state, self.batch).compile()
         self.compile_seconds = time.perf_counter() - began
-        jax.block_until_ready(self.compiled(state, batch))
-        self.seconds = seconds(lambda: self.compiled(state, batch), repeats)
+        jax.block_until_ready(self())
         self.flops = float(self.compiled.cost_analysis()["flops"])
 
+    def __call__(self) -> Any:  # noqa: ANN401
+        """One learning step."""
+        return self.compiled(self.state, self.batch)
 
-def matmul_rate(size: int, width: int) -> float:
-    """Floating-point operations per second of one plain product [size, width] × [width, width]."""
+
+def plain_matmul(size: int, width: int) -> tuple[Callable[[], Any], float]:
+    """A plain product [size, width] × [width, width], often enough to be timed, and its floating-point operations."""
     left, right = jnp.ones((size, width)), jnp.ones((width, width))
-    product = jax.jit(lambda a, b: a @ b)
-    jax.block_until_ready(product(left, right))
-    repeats = max(20, int(2e9 / (2 * size * width * width)))
-    return 2 * size * width * width / seconds(lambda: product(left, right), repeats)
+    repeats = max(1, int(2e8 / (2 * size * width * width)))
+
+    @jax.jit
+    def products(left: Any, right: Any) -> Any:  # noqa: ANN401
+        # Each product needs the one before: none is left out, none runs beside another.
+        return jax.lax.fori_loop(0, repeats, lambda _, left: left @ right, left)
+
+    right = right / width
+    jax.block_until_ready(products(left, right))
+    return lambda: products(left, right), 2.0 * repeats * size * width * width
 
 
-def updates(preset: str, repeats: int) -> dict[str, Any]:
+def updates(preset: str, rounds: int) -> dict[str, Any]:
     """Time of a learning step with each objective relative to DDPG alone, and its share of a plain product's rate."""
     settings = hosted_settings(None, "walker", preset)
-    size = settings.backbone.schedule.batch_size
-    width: int = vars(settings.backbone)["width"]
-    alone = Update(job(None, settings), repeats)
-    plain = matmul_rate(size, width)
-    found: dict[str, Any] = {
-        "ddpg": {
-            "milliseconds": 1e3 * alone.seconds,
-            "compile_seconds": alone.compile_seconds,
-            "gflops": alone.flops / alone.seconds / 1e9,
+    product, operations = plain_matmul(settings.backbone.schedule.batch_size, vars(settings.backbone)["width"])
+    alone = Update(job(None, settings))
+    found: dict[str, Any] = {}
+    for method in [None, *sorted(set(registry()) - {"extrinsic"})]:
+        one = alone if method is None else Update(job(method, hosted_settings(method, "walker", preset)))
+        times = side_by_side({"method": one, "ddpg": alone, "matmul": product}, rounds)
+        plain = operations / times["matmul"]
+        found[method or "ddpg"] = {
+            "milliseconds": 1e3 * times["method"],
+            "relative_to_ddpg": times["method"] / times["ddpg"],
+            "gflops": one.flops / times["method"] / 1e9,
             "plain_matmul_gflops": plain / 1e9,
-            "share_of_plain_matmul": alone.flops / alone.seconds / plain,
-        }
-    }
-    for method in sorted(set(registry()) - {"extrinsic"}):
-        one = Update(job(method, hosted_settings(method, "walker", preset)), max(3, repeats // 5))
-        found[method] = {
-            "milliseconds": 1e3 * one.seconds,
-            "relative_to_ddpg": one.seconds / alone.seconds,
-            "share_of_plain_matmul": one.flops / one.seconds / plain,
+            "share_of_plain_matmul": one.flops / times["method"] / plain,
             "compile_seconds": one.compile_seconds,
         }
-        print(preset, method, found[method], flush=True)
+        print(preset, method or "ddpg", found[method or "ddpg"], flush=True)
     return found
 
 
@@ -157,7 +166,7 @@ def replay_bytes() -> dict[str, float]:
 def main() -> None:
     """Measure, store, show."""
     enable_compilation_cache()
-    compact = updates("compact", 100)
+    compact = updates("compact", 40)
     rates = environments()
     report = {
         "cores": os.cpu_count(),
@@ -169,7 +178,7 @@ def main() -> None:
             method: end_to_end(method, compact[method]["milliseconds"] / 1e3, rates["walker"], 5_900)
             for method in ("diayn", "sd3")
         },
-        "paper": updates("paper", 10),
+        "paper": updates("paper", 5),
         "replay_megabytes": replay_bytes(),
     }
     path = Path(__file__).parent / "urlb.json"

@@ -241,25 +241,33 @@ def _train_jobs(
         job.check()
         job.make_env().close()
     _check_folders(folders, resume, force)
+    standing = [resume and (folder / "config.json").exists() for folder in folders]
     # What a fine-tuning begins with is made before any folder is: a wrong source leaves nothing behind.
-    starts = [None if source is None else adapted_state(job, source) for job, source in pairs]
+    starts = [None if stands else _first_state(*pair) for stands, pair in zip(standing, pairs, strict=True)]
     runs = [
-        _resumed_job(folder, job)
-        if resume and (folder / "config.json").exists()
-        else JobRun.create(folder, job, force=force)
-        for folder, (job, _) in zip(folders, pairs, strict=True)
+        _resumed_job(folder, job) if stands else JobRun.create(folder, job, force=force)
+        for stands, folder, (job, _) in zip(standing, folders, pairs, strict=True)
     ]
     enable_compilation_cache()
     if any(run.results is None for run in runs):
         on_start()
-    for run, start, (_, source) in zip(runs, starts, pairs, strict=True):
+    for run, start, (job, source) in zip(runs, starts, pairs, strict=True):
         if run.results is None:
             if source is not None and run.config.strategy.kind == "infer" and not (run.folder / "model").exists():
                 run.lend_model(source.snapshot(run.config.snapshot)[2])
             with evaluating(run.config) as evaluate:
-                train_job(run, start or init_state(run.config, run.spec), evaluate, on_progress)
+                train_job(run, start or _first_state(job, source), evaluate, on_progress)
             _write_job_results(run)
     return runs
+
+
+def _first_state(job: Job, source: JobRun | None) -> TrainState:
+    """What training begins with: a pre-trained agent, or a fresh one."""
+    if source is not None:
+        return adapted_state(job, source)
+    env = job.make_env()
+    env.close()
+    return init_state(job, env.spec)
 
 
 def _resumed_job(folder: Path, job: Job) -> JobRun:
@@ -344,13 +352,15 @@ def skill_returns(
         number = episodes or job.evaluation_episodes
         evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
         space = job.rewarded.skills
-        listed = job.strategy.kind == "controller" or space.count is None
         skills = space.sample(jax.random.key(0), drawn) if space.count is None else space.all()
-        skills = jnp.mean(skills, axis=0, keepdims=True) if job.strategy.kind == "controller" else skills
+        names = [f"{'draw' if space.count is None else 'skill'} {index}" for index in range(len(skills))]
+        if job.strategy.kind == "controller":
+            # It mixes all skills, whichever it is given.
+            names, skills = ["controller"], skills[:1]
         policy = job.backbone.acting(agent)
         returns = {
-            (f"skill {index}" if not listed else f"draw {index}"): evaluator.play(policy, skill, range(number))
-            for index, skill in enumerate(np.asarray(skills))
+            name: evaluator.play(policy, skill, range(number))
+            for name, skill in zip(names, np.asarray(skills), strict=True)
         }
         evaluator.close()
         found.append(

@@ -29,13 +29,16 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        _dispatch(given)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
         sys.exit(2)
     except Interrupted:
-        print("\nskillscape: stopped and saved; run the same command with --resume to go on.", file=sys.stderr)
+        # Whole experiments go on by themselves; a single run has to be told, so that nothing is overwritten by mistake.
+        how = "run the same command" if given[:1] == ["reproduce"] else "run the same command with --resume"
+        print(f"\nskillscape: stopped and saved; {how} to go on.", file=sys.stderr)
         sys.exit(130)
     except KeyboardInterrupt:
         sys.exit(130)
