@@ -15,6 +15,7 @@ from jaxtyping import Float, PyTree
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
+from skillscape.envs.host import MAZE_PREFIX
 from skillscape.envs.layouts import builtin_layouts, load_layout
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
@@ -366,7 +367,9 @@ def skill_returns(
 
 
 def is_host(env: str) -> bool:
-    """Whether an environment steps in ordinary Python: everything but the mazes."""
+    """Whether an environment steps in ordinary Python: everything but the mazes, and those too where they are seen."""
+    if env.startswith(MAZE_PREFIX):
+        return True
     # A maze that lacks its family's name is still meant to be one, and is told how to write it.
     return not (env.startswith("maze") or env.endswith(".txt") or env in builtin_layouts())
 
