@@ -23,7 +23,8 @@ class Scaling:
             return picture.copy()
         scaled = np.einsum("ih,hwc->iwc", self._rows, picture.astype(np.float32), optimize=True)
         scaled = np.einsum("jw,iwc->ijc", self._columns, scaled, optimize=True)
-        return np.rint(scaled).astype(np.uint8)
+        image: UInt8[np.ndarray, "64 64 c"] = np.rint(scaled).astype(np.uint8)
+        return image
 
 
 def _shares(side: int) -> Float[np.ndarray, "64 side"]:
@@ -32,4 +33,5 @@ def _shares(side: int) -> Float[np.ndarray, "64 side"]:
     low, high = edges[:-1, None], edges[1:, None]
     pixel = np.arange(side)
     overlap = np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0, None)
-    return (overlap * (IMAGE_SIDE / side)).astype(np.float32)
+    shares: Float[np.ndarray, "64 side"] = (overlap * (IMAGE_SIDE / side)).astype(np.float32)
+    return shares

@@ -35,8 +35,8 @@ HOST_ENVS: tuple[tuple[str, str], ...] = (
     (f"{MAZE_PREFIX}NAME", "Any maze from above in images of 64 × 64, or maze-pixels/PATH.txt for your own drawing."),
     (
         f"{OWN_PREFIX}ID",
-        "Any Gymnasium environment with continuous actions, such as gym/Pendulum-v1 or gym/module:ID; observations that "
-        "are images (uint8, channels last) are scaled to 64 × 64.",
+        "Any Gymnasium environment with continuous actions, such as gym/Pendulum-v1 or gym/module:ID; images (uint8, "
+        "channels last) are scaled to 64 × 64.",
     ),
 )
 """Name and description of everything ``make_host`` makes, for listing."""

@@ -5,7 +5,7 @@ the last bit on the host and on any device.
 """
 
 from functools import cache, partial
-from typing import final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ _EDGE = _RADIUS**2 - _SOLID_RADIUS**2
 _PATCH = 2 * _RADIUS // _SUBPIXELS + 1
 _BORDER = _RADIUS // _SUBPIXELS
 _SAMPLES = 8
+_COLOUR = np.array([[AGENT]], np.int32)
 _CENTRES = _SUBPIXELS * np.arange(IMAGE_SIDE, dtype=np.int32) + _SUBPIXELS // 2
 
 
@@ -63,13 +64,11 @@ def render_maze(layout: Layout, positions: Float[Array, "n 2"]) -> UInt8[Array, 
     column, row = _SUBPIXELS * IMAGE_SIDE // 2 + offset[:, 0], _SUBPIXELS * IMAGE_SIDE // 2 - offset[:, 1]
     across, down = (_CENTRES[None] - column[:, None]) ** 2, (_CENTRES[None] - row[:, None]) ** 2
     cover = jnp.clip(_RADIUS**2 - (across[:, None, :] + down[:, :, None]), 0, _EDGE)[..., None]
-    return _blend(jnp.asarray(background(layout))[None], cover, _COLOUR[None]).astype(jnp.uint8)
+    frames: Int[Array, "n 64 64 3"] = _blend(jnp.asarray(background(layout))[None], cover, _COLOUR[None])
+    return frames.astype(jnp.uint8)
 
 
-_COLOUR: Int[np.ndarray, "1 1 3"] = np.array([[AGENT]], np.int32)
-
-
-def _blend(under, cover, over):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (arrays of NumPy or of JAX)
+def _blend(under: Any, cover: Any, over: Any) -> Any:  # noqa: ANN401  (arrays of NumPy or of JAX)
     """``cover`` of ``_EDGE`` parts of the one colour over the other, rounded."""
     return (under * (_EDGE - cover) + over * cover + _EDGE // 2) // _EDGE
 
