@@ -52,10 +52,7 @@ class Camera:
         self._model.vis.global_.offwidth = self._model.vis.global_.offheight = IMAGE_SIDE
         if look == "fast":
             self._model.vis.quality.offsamples = 0
-        gl = _context_class()(IMAGE_SIDE, IMAGE_SIDE)
-        gl.make_current()
-        self._context = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_150)
-        self._gl = gl
+        self._gl, self._context = _open(rendering_backend(), self._model)
         _cameras.add(self)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self._model, _MOST_GEOMETRIES)
@@ -104,8 +101,8 @@ def _close_all() -> None:
 
 
 @cache
-def _context_class() -> Any:  # noqa: ANN401  (mujoco's modules for EGL and OSMesa are untyped)
-    """The first class of contexts that works here; asked for once in a process."""
+def rendering_backend() -> str:
+    """The first back end that works here; found out once in a process."""
     wish = os.environ.get("MUJOCO_GL", "").lower()
     if wish and wish not in BACKENDS:
         raise UserError(
@@ -114,26 +111,24 @@ def _context_class() -> Any:  # noqa: ANN401  (mujoco's modules for EGL and OSMe
     reasons = []
     for backend in (wish,) if wish else HEADLESS:
         try:
-            found = _load_context(backend)
+            _try(backend)
         except Exception as error:
             reasons.append(f"{backend} says: {' '.join(str(error).split()) or type(error).__name__}")
         else:
             # MuJoCo has just asked to close the display at the end of the process; cameras, asked later, go first.
             atexit.register(_close_all)
-            return found
+            return backend
     advice = " or ".join(PACKAGES[backend] for backend in ((wish,) if wish in PACKAGES else HEADLESS))
     raise UserError(f"Pixels need pictures, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
 
 
-def _load_context(backend: str) -> Any:  # noqa: ANN401
+def _try(backend: str) -> None:
     before = set(sys.modules)
     try:
-        with _own_platform():
-            found = importlib.import_module(f"mujoco.{backend}").GLContext
-            trial = found(IMAGE_SIDE, IMAGE_SIDE)
-        trial.make_current()
-        trial.free()
-        return found
+        empty = load_module("mujoco").MjModel.from_xml_string("<mujoco/>")
+        gl, context = _open(backend, empty)
+        context.free()
+        gl.free()
     except Exception:
         # PyOpenGL settles on a back end when it is imported; the next one needs it fresh.
         for name in set(sys.modules) - before:
@@ -142,12 +137,26 @@ def _load_context(backend: str) -> Any:  # noqa: ANN401
         raise
 
 
+def _open(backend: str, model: Any) -> tuple[Any, Any]:  # noqa: ANN401  (what MuJoCo has for it is untyped)
+    """A context of OpenGL, current in this thread, and MuJoCo's own for a model in it."""
+    mujoco = load_module("mujoco")
+    with _environment(backend):
+        gl = importlib.import_module(f"mujoco.{backend}").GLContext(IMAGE_SIDE, IMAGE_SIDE)
+        gl.make_current()
+        return gl, mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
+
+
 @contextmanager
-def _own_platform() -> Iterator[None]:
-    """Undo what MuJoCo writes into the environment, where child processes would find it."""
-    before = os.environ.get("PYOPENGL_PLATFORM")
+def _environment(backend: str) -> Iterator[None]:
+    """What MuJoCo reads, and writes, while a context is made; processes started later find what the user left there."""
+    names = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ["MUJOCO_GL"] = backend
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop("PYOPENGL_PLATFORM", None)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
