@@ -20,8 +20,9 @@ def drawing(monkeypatch):
     fake = SimpleNamespace(result=subprocess.CompletedProcess([], 0, "", ""), backends=[])
 
     def run(command, env, **_):
-        fake.backends.append(env["MUJOCO_GL"])
+        fake.backends.append(command[-1])
         assert command[0] == sys.executable
+        assert not {"MUJOCO_GL", "PYOPENGL_PLATFORM"} & env.keys()
         if isinstance(fake.result, Exception):
             raise fake.result
         return fake.result

@@ -57,11 +57,11 @@ def pretrain(
 ) -> list[Any]:
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
-    ``env`` is maze/NAME, walker, quadruped, jaco or gym/ID; ``preset`` is "default" in mazes and "compact" elsewhere if
-    not given. ``objective`` and ``backbone`` replace what the preset would choose. ``noise`` is added to observations
-    (not in mazes). ``resume`` goes on with runs that stand there, with *their* configuration, and starts the missing
-    ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way and the compilation
-    begins, ``on_progress`` now and then.
+    ``env`` is what `skillscape envs` lists: maze/NAME, walker, walker-pixels, gym/ID, …; ``preset`` is "default" in
+    mazes and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the preset would choose.
+    ``noise`` is added to observations (not in mazes). ``resume`` goes on with runs that stand there, with *their*
+    configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in
+    the way and the compilation begins, ``on_progress`` now and then.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")

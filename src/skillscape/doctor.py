@@ -30,10 +30,12 @@ SUPPORTED: dict[str, str] = {
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
 """The same for the optional extra; the two only fit each other in pairs."""
 
-# What training from pixels does, with the back end that MUJOCO_GL names.
 _DRAW = """
-import sys
+import os, sys
 from skillscape.envs.host import make_host
+from skillscape.envs.urlb.camera import try_backend
+try_backend(sys.argv[1])
+os.environ["MUJOCO_GL"] = sys.argv[1]
 pixels = make_host("walker-pixels").reset(0)
 sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the picture is empty")
 """
@@ -170,11 +172,11 @@ def _check_task(task: str) -> tuple[bool, str, str]:
 
 def _check_rendering(backend: str) -> tuple[bool, str, str]:
     """Draw a picture in a process of its own: a back end is chosen once per process, and a bad one can take it down."""
-    advice = f"only videos, walker-pixels and quadruped-pixels need it, this or the other: {PACKAGES[backend]}"
-    settings = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    advice = f"only videos and walker-pixels or quadruped-pixels need it, or the other one: {PACKAGES[backend]}"
+    settings = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _DRAW],
+            [sys.executable, "-c", _DRAW, backend],
             env=settings,
             capture_output=True,
             text=True,

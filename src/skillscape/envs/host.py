@@ -29,7 +29,7 @@ HOST_ENVS: tuple[tuple[str, str], ...] = (
     (
         "walker-pixels",
         "The walker in images of 64 × 64, each action held for two steps, so episodes of 500; the tasks of walker. "
-        "walker-pixels/reference draws shadows, reflections and smooth edges, which takes ten times as long.",
+        "walker-pixels/reference draws shadows, reflections and smooth edges, which takes ten times as long and more.",
     ),
     ("quadruped-pixels", "The quadruped in images, likewise; the tasks of quadruped."),
     (f"{MAZE_PREFIX}NAME", "Any maze from above in images of 64 × 64, or maze-pixels/PATH.txt for your own drawing."),

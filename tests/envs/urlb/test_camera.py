@@ -23,7 +23,7 @@ def backends(monkeypatch):
         if backend not in fake.working:
             raise ImportError(f"no\n lib{backend}")
 
-    monkeypatch.setattr(camera, "_try", load)
+    monkeypatch.setattr(camera, "try_backend", load)
     monkeypatch.setattr(camera.atexit, "register", lambda _: None)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     return fake
@@ -72,7 +72,7 @@ from skillscape.envs.host import make_host
 from skillscape.envs.urlb import camera
 os.environ["MUJOCO_EGL_DEVICE_ID"] = "99"
 try:
-    camera._try("egl")
+    camera.try_backend("egl")
 except RuntimeError as error:
     assert "MUJOCO_EGL_DEVICE_ID" in str(error)
 else:
@@ -90,7 +90,7 @@ def test_a_failure_leaves_room_for_another_try_and_nothing_in_the_environment():
     if os.environ.get("MUJOCO_GL", "egl") != "egl":
         pytest.skip("another back end is asked for")
     try:
-        camera._try("egl")
+        camera.try_backend("egl")
     except Exception as error:
         pytest.skip(f"EGL does not draw here: {error}")
     clean = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}

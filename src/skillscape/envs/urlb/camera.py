@@ -111,7 +111,7 @@ def rendering_backend() -> str:
     reasons = []
     for backend in (wish,) if wish else HEADLESS:
         try:
-            _try(backend)
+            try_backend(backend)
         except Exception as error:
             reasons.append(f"{backend} says: {' '.join(str(error).split()) or type(error).__name__}")
         else:
@@ -122,7 +122,8 @@ def rendering_backend() -> str:
     raise UserError(f"Pixels need pictures, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
 
 
-def _try(backend: str) -> None:
+def try_backend(backend: str) -> None:
+    """Make what drawing needs and free it again; whatever goes wrong is raised."""
     before = set(sys.modules)
     try:
         empty = load_module("mujoco").MjModel.from_xml_string("<mujoco/>")
