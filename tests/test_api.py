@@ -144,6 +144,7 @@ def test_the_interface_is_what_it_says():
         ("square_a", False),
         ("maze-pixels/square_a", True),
         ("maze-pixels/own.txt", True),
+        ("maze-pixels", True),
         ("walker-pixels", True),
         ("gym/Pendulum-v1", True),
     ],

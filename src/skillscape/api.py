@@ -368,7 +368,7 @@ def skill_returns(
 
 def is_host(env: str) -> bool:
     """Whether an environment steps in ordinary Python: everything but the mazes, and those too where they are seen."""
-    if env.startswith(MAZE_PREFIX):
+    if env.startswith(MAZE_PREFIX.rstrip("/")):
         return True
     # A maze that lacks its family's name is still meant to be one, and is told how to write it.
     return not (env.startswith("maze") or env.endswith(".txt") or env in builtin_layouts())

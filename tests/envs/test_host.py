@@ -65,6 +65,7 @@ def test_noise_that_is_no_deviation_is_refused(noise):
         ("walker-pixels", "quadruped_walk", "not a task of walker-pixels: those are walker_stand, walker_walk"),
         ("maze-pixels/square_q", None, "did you mean 'square_"),
         ("maze-pixels/square_a", "walker_walk", "maze-pixels/square_a has no tasks"),
+        ("maze-pixels", None, "did you mean 'maze-pixels/NAME'"),
         ("maze-pixels/nowhere.txt", None, "no maze file nowhere.txt"),
     ],
 )
