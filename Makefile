@@ -26,6 +26,7 @@ lint: install  ## ruff and the type checker
 bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
 	$(BIN)/python benchmarks/mazes.py
 	$(BIN)/python benchmarks/urlb.py
+	$(BIN)/python benchmarks/pixels.py
 
 install: $(VENV)/.installed
 

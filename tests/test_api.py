@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import skillscape
+from skillscape.api import is_host
 from skillscape.backbones.ppo import PPO
 from skillscape.envs import gym
 from skillscape.objectives.diayn import DIAYN
@@ -133,3 +134,20 @@ def test_the_interface_is_what_it_says():
     assert all(hasattr(skillscape, name) for name in skillscape.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = skillscape.nonsense
+
+
+@pytest.mark.parametrize(
+    ("env", "hosted"),
+    [
+        ("maze/square_a", False),
+        ("maze/own.txt", False),
+        ("square_a", False),
+        ("maze-pixels/square_a", True),
+        ("maze-pixels/own.txt", True),
+        ("maze-pixels", True),
+        ("walker-pixels", True),
+        ("gym/Pendulum-v1", True),
+    ],
+)
+def test_mazes_step_on_the_host_only_where_they_are_seen(env, hosted):
+    assert is_host(env) is hosted

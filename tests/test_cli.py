@@ -14,6 +14,7 @@ import pytest
 
 from skillscape import cli
 from skillscape.cli import main
+from skillscape.envs.host import HOST_ENVS
 from skillscape.envs.layouts import builtin_layouts
 from skillscape.objectives import registry
 from skillscape.training.runs import Run
@@ -135,7 +136,7 @@ def test_methods_lists_every_method_with_a_line(capsys):
 def test_envs_lists_every_maze_with_a_line(capsys):
     lines = shown(capsys, "envs").splitlines()
     mazes = [f"maze/{name}" for name in builtin_layouts()]
-    assert [line.split()[0] for line in lines] == [*mazes, "maze/PATH.txt", "walker", "quadruped", "jaco", "gym/ID"]
+    assert [line.split()[0] for line in lines] == [*mazes, "maze/PATH.txt", *(name for name, _ in HOST_ENVS)]
 
 
 def test_the_version_is_told(capsys):

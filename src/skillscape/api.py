@@ -15,6 +15,7 @@ from jaxtyping import Float, PyTree
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
+from skillscape.envs.host import MAZE_PREFIX
 from skillscape.envs.layouts import builtin_layouts, load_layout
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
@@ -56,11 +57,11 @@ def pretrain(
 ) -> list[Any]:
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
-    ``env`` is maze/NAME, walker, quadruped, jaco or gym/ID; ``preset`` is "default" in mazes and "compact" elsewhere if
-    not given. ``objective`` and ``backbone`` replace what the preset would choose. ``noise`` is added to observations
-    (not in mazes). ``resume`` goes on with runs that stand there, with *their* configuration, and starts the missing
-    ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way and the compilation
-    begins, ``on_progress`` now and then.
+    ``env`` is what `skillscape envs` lists: maze/NAME, walker, walker-pixels, gym/ID, …; ``preset`` is "default" in
+    mazes and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the preset would choose.
+    ``noise`` is added to observations (not in mazes). ``resume`` goes on with runs that stand there, with *their*
+    configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in
+    the way and the compilation begins, ``on_progress`` now and then.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")
@@ -376,7 +377,9 @@ def skill_returns(
 
 
 def is_host(env: str) -> bool:
-    """Whether an environment steps in ordinary Python: everything but the mazes."""
+    """Whether an environment steps in ordinary Python: everything but the mazes, and those too where they are seen."""
+    if env.startswith(MAZE_PREFIX.rstrip("/")):
+        return True
     # A maze that lacks its family's name is still meant to be one, and is told how to write it.
     return not (env.startswith("maze") or env.endswith(".txt") or env in builtin_layouts())
 

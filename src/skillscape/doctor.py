@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skillscape.envs.urlb.camera import PACKAGES
 from skillscape.envs.urlb.tasks import TASKS, domain_of
 
 INSTALL = 'run `pip install "skillscape[urlb]"`'
@@ -29,17 +30,13 @@ SUPPORTED: dict[str, str] = {
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
 """The same for the optional extra; the two only fit each other in pairs."""
 
-# What to install where a back end does not draw, by the names of Debian and Ubuntu.
-_RENDERING_PACKAGES = {
-    "egl": "`apt install libegl1 libgl1` and the driver of the graphics card (or libgl1-mesa-dri for none)",
-    "osmesa": "`apt install libosmesa6`",
-}
 _DRAW = """
-import sys
-from dm_control.suite import walker
-environment = walker.stand()
-environment.reset()
-pixels = environment.physics.render(64, 64, camera_id=0)
+import os, sys
+from skillscape.envs.host import make_host
+from skillscape.envs.urlb.camera import try_backend
+try_backend(sys.argv[1])
+os.environ["MUJOCO_GL"] = sys.argv[1]
+pixels = make_host("walker-pixels").reset(0)
 sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the picture is empty")
 """
 
@@ -63,6 +60,7 @@ def examine() -> Iterator[Check]:
         yield _guarded(package, partial(_check_version, package, wanted))
     yield _guarded("jax devices", _check_devices)
     yield _guarded("maze", _check_maze)
+    yield _guarded("maze-pixels", _check_maze_pixels)
     if _version("dm_control") is None and _version("mujoco") is None:
         yield Check("urlb", True, "not installed; walker, quadruped and jaco need it", f"{INSTALL} to use them")
         return
@@ -70,7 +68,7 @@ def examine() -> Iterator[Check]:
         yield _guarded(package, partial(_check_version, package, wanted, INSTALL))
     for task in TASKS:
         yield _guarded(task, partial(_check_task, task), INSTALL)
-    for backend in _RENDERING_PACKAGES:
+    for backend in PACKAGES:
         yield _guarded(f"rendering with {backend}", partial(_check_rendering, backend))
 
 
@@ -146,6 +144,15 @@ def _check_maze() -> tuple[bool, str, str]:
     return fine, "square_a resets and steps", "" if fine else "please report this"
 
 
+def _check_maze_pixels() -> tuple[bool, str, str]:
+    from skillscape.envs.host import make_host
+
+    env = make_host("maze-pixels/square_a")
+    pixels = env.reset(0), env.step(np.ones(2, np.float32)).obs
+    fine = pixels[0].shape == env.spec.obs_shape and bool((pixels[0] != pixels[1]).any())
+    return fine, "square_a is drawn, without a graphics card", "" if fine else "please report this"
+
+
 def _check_task(task: str) -> tuple[bool, str, str]:
     from skillscape.envs.urlb.suite import load_task
 
@@ -165,11 +172,11 @@ def _check_task(task: str) -> tuple[bool, str, str]:
 
 def _check_rendering(backend: str) -> tuple[bool, str, str]:
     """Draw a picture in a process of its own: a back end is chosen once per process, and a bad one can take it down."""
-    advice = f"only videos need it: {_RENDERING_PACKAGES[backend]}"
-    settings = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    advice = f"only videos and walker-pixels or quadruped-pixels need it, or the other one: {PACKAGES[backend]}"
+    settings = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _DRAW],
+            [sys.executable, "-c", _DRAW, backend],
             env=settings,
             capture_output=True,
             text=True,

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from skillscape.errors import UserError
-from skillscape.types import EnvSpec, Transitions
+from skillscape.types import EnvSpec, Sequences, Transitions
 
 
 class Columns(NamedTuple):
@@ -54,6 +54,11 @@ class Visible(NamedTuple):
         """How many different transitions can be drawn."""
         return int(self.starts[-1]) if len(self.starts) else 0
 
+    def long_enough(self, length: int) -> Int[np.ndarray, "j 2"]:
+        """Of every episode with at least ``length`` states: its first row, and how many states it has."""
+        begun, states = self.episodes[:, 0], self.episodes[:, 1] + 1
+        return np.stack([begun, states], axis=1)[states >= length]
+
 
 class Mark(NamedTuple):
     """A moment to which the buffer can go back."""
@@ -65,7 +70,7 @@ class Mark(NamedTuple):
 
 
 class Replay:
-    """Complete episodes, oldest given up first, from which n-step transitions are drawn uniformly."""
+    """Complete episodes, oldest given up first, from which n-step transitions or sequences are drawn."""
 
     def __init__(
         self,
@@ -186,6 +191,41 @@ class Replay:
         }
         return Transitions(**arrays)
 
+    def sample_sequences(self, count: int, length: int, visible: Visible) -> Sequences:
+        """Draw ``count`` stretches of ``length`` states, from the episodes that were visible at some moment.
+
+        An episode is drawn uniformly among those that are long enough, then where in it the stretch begins.
+        """
+        episodes = visible.long_enough(length)
+        if not len(episodes):
+            longest = visible.episodes[:, 1].max(initial=0) + 1
+            raise UserError(
+                f"Sequences of {length} states are asked for, but the longest episode so far has {longest}: "
+                "shorten the sequences, or choose an environment with longer episodes."
+            )
+        begun, states = episodes[self._generator.integers(len(episodes), size=count)].T
+        start = begun + self._generator.integers(states - length + 1)
+        return self._gather_sequences(start[:, None] + np.arange(length), begun)
+
+    def _gather_sequences(self, state: Int[np.ndarray, "b t"], begun: Int[np.ndarray, " b"]) -> Sequences:
+        """The states in these rows of episodes that begin in rows ``begun``, each with the step that led to it."""
+        columns, rows = self._columns, self._rows
+        opening = state == begun[:, None]
+        # A step is stored with the state it was taken in, one row before the one it led to.
+        led = np.where(opening, state, state - 1) % rows
+        reached = 1 - opening.astype(np.float32)
+        first = 1 - reached
+        first[:, 0] = 1
+        arrays: dict[str, Any] = {
+            "obs": columns.obs[state % rows],
+            "action": columns.action[led] * reached[..., None],
+            "reward": columns.reward[led] * reached,
+            "discount": np.where(opening, np.float32(1), columns.discount[led]),
+            "skill": columns.skill[led],
+            "first": first,
+        }
+        return Sequences(**arrays)
+
     def mark(self) -> Mark:
         """What the buffer is now; cheap."""
         return Mark(self._written, self._begun, self._visible, dict(self._generator.bit_generator.state))
@@ -231,16 +271,18 @@ def _columns(spec: EnvSpec, skill_width: int, rows: int, folder: Path | None) ->
         "reward": (),
         "discount": (),
     }
+    types = {name: np.dtype(np.uint8 if name == "obs" and spec.is_image else np.float32) for name in shapes}
     if folder is None:
-        return Columns(**{name: np.zeros((rows, *shape), np.float32) for name, shape in shapes.items()})
+        return Columns(**{name: np.zeros((rows, *shape), types[name]) for name, shape in shapes.items()})
     folder.mkdir(parents=True, exist_ok=True)
-    return Columns(**{name: _on_disk(folder / f"{name}.f32", (rows, *shape)) for name, shape in shapes.items()})
+    return Columns(**{name: _on_disk(folder, name, types[name], (rows, *shape)) for name, shape in shapes.items()})
 
 
-def _on_disk(path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    size = int(np.prod(shape)) * 4
+def _on_disk(folder: Path, name: str, kind: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+    path = folder / f"{name}.{'u8' if kind == np.uint8 else 'f32'}"
+    size = int(np.prod(shape)) * kind.itemsize
     if size == 0:
-        return np.zeros(shape, np.float32)
+        return np.zeros(shape, kind)
     if not path.exists():
         partial = path.with_suffix(".partial")
         try:
@@ -257,4 +299,4 @@ def _on_disk(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     if path.stat().st_size != size:
         raise UserError(f"{path} is damaged: it has another size than the run asks for.")
     # A plain view: indexing a memmap itself builds a memmap each time, which costs more than the copy.
-    return np.memmap(path, np.float32, "r+", shape=shape).view(np.ndarray)
+    return np.memmap(path, kind, "r+", shape=shape).view(np.ndarray)

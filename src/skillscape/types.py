@@ -26,11 +26,19 @@ class Spec(NamedTuple):
 
 
 class EnvSpec(NamedTuple):
-    """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units."""
+    """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units.
+
+    Observations of three dimensions are images, uint8 [height, width, channel]; all others are float32 vectors.
+    """
 
     obs_shape: tuple[int, ...]
     action_dim: int
     horizon: int
+
+    @property
+    def is_image(self) -> bool:
+        """Whether observations are images."""
+        return len(self.obs_shape) == 3
 
 
 class Experience(NamedTuple):
@@ -78,6 +86,23 @@ class Transitions(NamedTuple):
     end_obs: Shaped[Array, "n ..."]
     next_obs: Shaped[Array, "n ..."]
     next_discount: Float[Array, " n"]
+
+
+class Sequences(NamedTuple):
+    """Stretches of episodes from a replay buffer, none across two episodes, the batch first.
+
+    Row t is a state with what led to it: ``action`` is the one taken before it and ``reward`` what arriving there gave,
+    both 0 in the first state of an episode; ``discount`` is 0 where the task ended there and 1 elsewhere; ``skill``
+    chose that action, or chooses the first one. ``first`` is 1 where nothing before is known: at t = 0 and in the first
+    state of an episode. Arrays of the host, as in ``Transitions``.
+    """
+
+    obs: Shaped[Array, "b t ..."]
+    action: Float[Array, "b t a"]
+    reward: Float[Array, "b t"]
+    discount: Float[Array, "b t"]
+    skill: Float[Array, "b t z"]
+    first: Float[Array, "b t"]
 
 
 class Schedule(NamedTuple):

@@ -33,6 +33,26 @@ class Still(HostEnv):
         self.closed = True
 
 
+@final
+class Picture(HostEnv):
+    """Shows black, grey and white in equal parts."""
+
+    @property
+    def spec(self):
+        return EnvSpec((30, 30, 3), 1, 400)
+
+    def reset(self, seed):
+        picture = np.zeros((30, 30, 3), np.uint8)
+        picture[10:20], picture[20:] = 128, 255
+        return picture
+
+    def step(self, action):
+        return HostStep(self.reset(0), 0.0, False, False)
+
+    def close(self):
+        pass
+
+
 def episode(env, seed, steps=20):
     return np.array([env.reset(seed), *(env.step(np.zeros(1, np.float32)).obs for _ in range(steps))])
 
@@ -64,3 +84,26 @@ def test_everything_else_passes_through():
     assert [step.terminated for step in steps].index(True) == 8
     env.close()
     assert inner.closed
+
+
+def test_images_stay_images_and_a_deviation_of_one_is_from_black_to_white():
+    frames = episode(Noisy(Picture(), 0.1), 1, 30)
+    assert frames.dtype == np.uint8
+    grey = frames[:, 10:20].astype(float) - 128
+    assert grey.std() == pytest.approx(25.5, rel=0.02)
+    assert grey.mean() == pytest.approx(0, abs=25.5 * 4 / np.sqrt(grey.size))
+
+
+def test_noise_is_cut_at_black_and_white_instead_of_wrapping_around():
+    frames = episode(Noisy(Picture(), 0.1), 1, 30)
+    black, white = frames[:, :10], 255 - frames[:, 20:].astype(int)
+    for distance in (black, white):
+        assert (distance == 0).mean() == pytest.approx(0.5, abs=0.02)
+        assert distance.max() < 6 * 25.5
+
+
+def test_an_episode_of_images_repeats_by_its_seed():
+    env = Noisy(Picture(), 0.05)
+    first = episode(env, 4)
+    np.testing.assert_array_equal(episode(env, 4), first)
+    assert (episode(env, 5)[:, 10:20] != first[:, 10:20]).mean() > 0.9

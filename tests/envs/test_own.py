@@ -131,6 +131,52 @@ def test_nested_observations_are_flattened_in_the_order_of_gymnasium(make):
     assert step.obs.dtype == np.float32
 
 
+def box(*shape, dtype=np.uint8):
+    return spaces.Box(0, 255, shape, dtype)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_an_image_stays_one(make, channels):
+    picture = np.random.default_rng(0).integers(0, 256, (64, 64, channels), np.uint8)
+    env = make(observation_space=box(64, 64, channels), observe=lambda _: picture)
+    assert env.spec.obs_shape == (64, 64, channels)
+    assert env.spec.is_image
+    obs = env.reset(0)
+    assert obs.dtype == np.uint8
+    np.testing.assert_array_equal(obs, picture)
+    np.testing.assert_array_equal(env.step(np.zeros(2, np.float32)).obs, picture)
+    picture += 1
+    assert (obs != picture).all()  # the caller's to keep
+
+
+@pytest.mark.parametrize("size", [(128, 192), (96, 96), (40, 500)])
+def test_images_of_other_sizes_are_scaled(make, size):
+    picture = np.zeros((*size, 3), np.uint8)
+    picture[:, size[1] // 2 :] = (200, 100, 50)
+    env = make(observation_space=box(*size, 3), observe=lambda _: picture)
+    obs = env.reset(0)
+    assert obs.shape == env.spec.obs_shape == (64, 64, 3)
+    assert not obs[:, :32].any()
+    assert (obs[:, 32:] == (200, 100, 50)).all()
+
+
+@pytest.mark.parametrize(
+    "space", [box(3, 8, 8), box(8, 8, 2), box(8, 8), box(8, 8, 3, dtype=np.float32), box(8, 8, 3, dtype=np.int64)]
+)
+def test_whatever_is_no_image_is_flattened(make, space):
+    env = make(observation_space=space, observe=lambda _: space.sample())
+    obs = env.reset(0)
+    assert (obs.dtype, obs.shape) == (np.float32, (int(np.prod(space.shape)),))
+    assert not env.spec.is_image
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((64, 64, 4), np.uint8), np.zeros((64, 64, 3), np.float32)])
+def test_an_image_that_is_not_in_its_space_is_told(make, wrong):
+    env = make(observation_space=box(64, 64, 3), observe=lambda _: wrong)
+    with pytest.raises(UserError, match=r"an observation of shape \(64, 64, .\) and type .*correct the one"):
+        env.reset(0)
+
+
 def test_episodes_repeat_by_their_seed(make):
     env = make()
     first = env.reset(4)

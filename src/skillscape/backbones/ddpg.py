@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.dists import TruncatedNormal
+from skillscape.errors import UserError
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, ema, learner
@@ -171,6 +172,8 @@ class DDPG(ReplayedBackbone[DDPGAgent]):
 
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DDPGAgent:
         """Fresh networks; the target is a copy of the critic. Outside jit only: see ``nets.orthogonal``."""
+        if env_spec.is_image:
+            raise UserError("This environment shows images, which DDPG does not learn from: choose Dreamer.")
         (observations,) = env_spec.obs_shape
         inputs = observations + objective.skills.width
         outputs = objective.skills.width if objective.critic_head == "skill" else 1

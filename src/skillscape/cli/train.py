@@ -50,7 +50,7 @@ class HostedPretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
     backbone: BackboneOptions
     """Settings of the learner."""
     env: str
-    """walker, quadruped, jaco, or gym/ID for any Gymnasium environment with continuous actions."""
+    """walker, quadruped, jaco, walker-pixels, quadruped-pixels, maze-pixels/NAME, or gym/ID; see `skillscape envs`."""
     noise: Annotated[float, tyro.conf.arg(name="env.noise")] = 0.0
     """Deviation of Gaussian noise on the observations."""
     steps: int = 200_000

@@ -7,8 +7,7 @@ Importing this module registers ``skillscape/<name>-v0`` for every built-in maze
 JAX loads with the first maze that is made, not with the module, so that looking into the registry stays cheap.
 """
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,13 +16,6 @@ from jaxtyping import Float, UInt8
 
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jax import Array
-
-    from skillscape.envs.mazes import Maze
 
 NAMESPACE = "skillscape"
 IMAGE_SIDE = 256
@@ -42,14 +34,14 @@ class MazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(
         self, maze: str | Layout = "square_a", render_mode: str | None = None, back_off: float | None = None
     ) -> None:
-        from skillscape.envs.mazes import Maze
+        from skillscape.envs.mazes import Maze, compiled
 
         self.layout = load_layout(maze) if isinstance(maze, str) else maze
         self.render_mode = render_mode
         low, high = self.layout.bounds.astype(np.float32)
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), dtype=np.float32)
-        self._reset, self._step, self._settle = _compiled(Maze(self.layout, back_off))
+        self._reset, self._step, self._settle = compiled(Maze(self.layout, back_off))
         self._path: list[np.ndarray] = []
 
     def reset(
@@ -100,23 +92,6 @@ def register() -> None:
         if identifier not in registry:
             # MazeEnv counts its steps itself, so max_episode_steps stays unset and no TimeLimit counts them again.
             gymnasium.register(identifier, entry_point="skillscape.envs.gym:MazeEnv", kwargs={"maze": name})
-
-
-@cache
-def _compiled(maze: "Maze") -> "tuple[Callable[..., Array], Callable[..., Array], Callable[..., Array]]":
-    """Reset, step, and moving a given position off the walls; compiled once per maze and shared by its copies."""
-    import jax
-
-    def reset(seed: int) -> "Array":
-        return maze.reset(jax.random.key(seed))
-
-    def step(position: "Array", action: "Array", seed: int, count: int) -> "Array":
-        return maze.step(position, action, jax.random.fold_in(jax.random.key(seed), count))[0]
-
-    def settle(position: "Array", seed: int) -> "Array":
-        return maze.move(position, jax.numpy.zeros(2), jax.random.key(seed))
-
-    return jax.jit(reset), jax.jit(step), jax.jit(settle)
 
 
 def _draw(layout: Layout, path: Float[np.ndarray, "t 2"]) -> UInt8[np.ndarray, "256 256 3"]:

@@ -4,14 +4,15 @@ The state, and the observation, is the position. A step moves by ``max_step`` ti
 reward and no end but the time limit. Geometry comes from ``layouts``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import final
+from functools import cache, cached_property
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from skillscape.envs.base import JaxEnv, Timestep
 from skillscape.envs.layouts import Layout, load_layout
@@ -143,3 +144,30 @@ class Maze(JaxEnv):
 def make_maze(name: str) -> Maze:
     """The maze that ``maze/<name>`` stands for on the command line: a built-in name or the path of a ``.txt`` file."""
     return Maze(load_layout(name))
+
+
+class Compiled(NamedTuple):
+    """A maze to be stepped one position at a time by ordinary Python; episodes are named by their seeds."""
+
+    reset: Callable[[int], Float[Array, "2"]]
+    """The start of the episode of a seed."""
+    step: Callable[..., Float[Array, "2"]]
+    """Where an action leads: of a position, an action, the episode's seed, and how many steps it makes with this."""
+    settle: Callable[..., Float[Array, "2"]]
+    """A position moved off the walls, in the episode of a seed."""
+
+
+@cache
+def compiled(maze: Maze) -> Compiled:
+    """The maze's functions for the host, compiled once and shared by all copies of the maze."""
+
+    def reset(seed: Int[Array, ""]) -> Array:
+        return maze.reset(jax.random.key(seed))
+
+    def step(position: Array, action: Array, seed: Int[Array, ""], count: Int[Array, ""]) -> Array:
+        return maze.step(position, action, jax.random.fold_in(jax.random.key(seed), count))[0]
+
+    def settle(position: Array, seed: Int[Array, ""]) -> Array:
+        return maze.move(position, jnp.zeros(2), jax.random.key(seed))
+
+    return Compiled(jax.jit(reset), jax.jit(step), jax.jit(settle))

@@ -3,7 +3,7 @@
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Shaped, UInt8
 
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.types import EnvSpec
@@ -16,6 +16,7 @@ _STREAM = 0x6E6F6973
 class Noisy(HostEnv):
     """Another environment, with N(0, deviation²) added to every entry of every observation.
 
+    In images a deviation of 1 is the way from black to white; the result is rounded and cut to what an image can hold.
     The noise is a function of the episode's seed and of the step, so episodes can still be repeated to the last bit;
     the environment itself goes on as it would without. Rewards stay those of the true state.
     """
@@ -30,7 +31,7 @@ class Noisy(HostEnv):
         """That of the environment inside."""
         return self._inner.spec
 
-    def reset(self, seed: int) -> Float32[np.ndarray, "..."]:
+    def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
         """Begin the episode of this seed."""
         self._random = np.random.default_rng((_STREAM, seed))
         return self._disturb(self._inner.reset(seed))
@@ -44,6 +45,9 @@ class Noisy(HostEnv):
         """Close the environment inside."""
         self._inner.close()
 
-    def _disturb(self, obs: np.ndarray) -> Float32[np.ndarray, "..."]:
+    def _disturb(self, obs: np.ndarray) -> Shaped[np.ndarray, "..."]:
         noise = self._random.standard_normal(obs.shape, dtype=np.float32)
+        if obs.dtype == np.uint8:
+            image: UInt8[np.ndarray, "..."] = np.clip(np.rint(obs + 255 * self._deviation * noise), 0, 255).astype("u1")
+            return image
         return obs.astype(np.float32) + self._deviation * noise

@@ -7,9 +7,10 @@ from typing import Any, final
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Float32, Shaped
 
 from skillscape.envs.base import HostEnv, HostStep
+from skillscape.envs.frames import IMAGE_SIDE, Scaling
 from skillscape.errors import UserError
 from skillscape.types import EnvSpec
 
@@ -21,7 +22,8 @@ DEFAULT_HORIZON = 1000
 class OwnEnv(HostEnv):
     """A Gymnasium environment: its observation flattened to float32, actions stretched from [-1, 1] to its Box.
 
-    Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot.
+    Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot. An
+    image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64.
     """
 
     def __init__(self, identifier: str, inner: "gymnasium.Env[Any, Any]") -> None:
@@ -33,21 +35,24 @@ class OwnEnv(HostEnv):
         )
         self._scale = (self._high - self._low) / 2
         limit = None if inner.spec is None else inner.spec.max_episode_steps
-        self._spec = EnvSpec(
-            (_flat_size(identifier, inner.observation_space),), self._low.size, limit or DEFAULT_HORIZON
+        seen = _image_shape(inner.observation_space)
+        self._scaling = None if seen is None else Scaling(*seen[:2])
+        shape = (
+            (_flat_size(identifier, inner.observation_space),) if seen is None else (IMAGE_SIDE, IMAGE_SIDE, seen[2])
         )
+        self._spec = EnvSpec(shape, self._low.size, limit or DEFAULT_HORIZON)
         self._left = 0
 
     @property
     def spec(self) -> EnvSpec:
-        """Sizes of the flat vectors, and the limit the environment was registered with."""
+        """Sizes of the flat vectors or of the image, and the limit the environment was registered with."""
         return self._spec
 
-    def reset(self, seed: int) -> Float32[np.ndarray, " o"]:
+    def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
         """Begin the episode of this seed."""
         obs, _ = self._inner.reset(seed=seed)
         self._left = self._spec.horizon
-        return self._flat(obs)
+        return self._observed(obs)
 
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
         """Take one step of the environment."""
@@ -63,12 +68,20 @@ class OwnEnv(HostEnv):
         truncated = bool(truncated) or (self._left == 0 and not terminated)
         if terminated or truncated:
             self._left = 0
-        return HostStep(self._flat(obs), float(reward), bool(terminated), truncated)
+        return HostStep(self._observed(obs), float(reward), bool(terminated), truncated)
 
     def close(self) -> None:
         """Close the environment."""
         self._left = 0
         self._inner.close()
+
+    def _observed(self, obs: Any) -> Shaped[np.ndarray, "..."]:  # noqa: ANN401  (whatever the space holds)
+        if self._scaling is None:
+            return self._flat(obs)
+        picture = np.asarray(obs)
+        if picture.shape != self._inner.observation_space.shape or picture.dtype != np.uint8:
+            raise self._wrong(obs)
+        return self._scaling(picture)
 
     def _flat(self, obs: Any) -> Float32[np.ndarray, " o"]:  # noqa: ANN401  (whatever the space holds)
         space = self._inner.observation_space
@@ -83,7 +96,11 @@ class OwnEnv(HostEnv):
         return vector
 
     def _wrong(self, obs: Any) -> UserError:  # noqa: ANN401  (whatever came out)
-        got = f"of shape {obs.shape}" if isinstance(obs, np.ndarray) else f"of type {type(obs).__name__}"
+        got = (
+            f"of shape {obs.shape} and type {obs.dtype}"
+            if isinstance(obs, np.ndarray)
+            else f"of type {type(obs).__name__}"
+        )
         return UserError(
             f"{self._identifier} returned an observation {got}, which is not in its observation_space "
             f"{self._inner.observation_space}: correct the one or the other."
@@ -148,6 +165,14 @@ def _continuous(identifier: str, space: "spaces.Space[Any]") -> spaces.Box:
             f"wrap it with gymnasium.wrappers.RescaleAction or give its action_space finite bounds."
         )
     return space
+
+
+def _image_shape(space: "spaces.Space[Any]") -> tuple[int, int, int] | None:
+    """Height, width and channels of observations that are images."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return None
+    height, width, channels = space.shape
+    return (height, width, channels) if channels in (1, 3, 4) else None
 
 
 def _flat_size(identifier: str, space: "spaces.Space[Any]") -> int:

@@ -1,0 +1,99 @@
+"""What draws: which back end is taken, and what is said where none works."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from skillscape.envs.urlb import camera
+from skillscape.errors import UserError
+
+find = camera.rendering_backend.__wrapped__
+
+
+@pytest.fixture
+def backends(monkeypatch):
+    """Stands in for what MuJoCo has; ``working`` back ends load, the others say that they do not."""
+    fake = SimpleNamespace(working=(), tried=[])
+
+    def load(backend):
+        fake.tried.append(backend)
+        if backend not in fake.working:
+            raise ImportError(f"no\n lib{backend}")
+
+    monkeypatch.setattr(camera, "try_backend", load)
+    monkeypatch.setattr(camera.atexit, "register", lambda _: None)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("working", "tried"), [(("egl", "osmesa"), ["egl"]), (("osmesa",), ["egl", "osmesa"]), (("egl",), ["egl"])]
+)
+def test_egl_is_taken_then_osmesa(backends, working, tried):
+    backends.working = working
+    assert find() == tried[-1]
+    assert backends.tried == tried
+
+
+def test_where_nothing_works_it_is_said_why_and_what_to_install(backends):
+    with pytest.raises(UserError, match="none can be drawn here") as caught:
+        find()
+    message = str(caught.value)
+    for part in ("egl says: no libegl", "osmesa says: no libosmesa", "libgl1-mesa-dri", "apt install libosmesa6"):
+        assert part in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("backend", ["egl", "osmesa", "glfw"])
+def test_the_wish_of_the_user_is_followed_and_nothing_else(backends, monkeypatch, backend):
+    backends.working = ("egl", "osmesa", "glfw")
+    monkeypatch.setenv("MUJOCO_GL", backend.upper())
+    assert find() == backend
+    backends.working = ()
+    with pytest.raises(UserError, match=f"{backend} says"):
+        find()
+    assert backends.tried == [backend, backend]
+
+
+@pytest.mark.parametrize("wish", ["disable", "off", "vulkan"])
+def test_a_wish_for_no_pictures_is_told(backends, monkeypatch, wish):
+    monkeypatch.setenv("MUJOCO_GL", wish)
+    with pytest.raises(UserError, match=f"MUJOCO_GL={wish} turns off: unset it"):
+        find()
+    assert backends.tried == []
+
+
+_SECOND_TRY = """
+import os
+from skillscape.envs.host import make_host
+from skillscape.envs.urlb import camera
+os.environ["MUJOCO_EGL_DEVICE_ID"] = "99"
+try:
+    camera.try_backend("egl")
+except RuntimeError as error:
+    assert "MUJOCO_EGL_DEVICE_ID" in str(error)
+else:
+    raise SystemExit("a card that is not there has drawn")
+del os.environ["MUJOCO_EGL_DEVICE_ID"]
+make_host("walker")
+env = make_host("walker-pixels")
+assert env.reset(0).std() > 0
+assert "PYOPENGL_PLATFORM" not in os.environ and "MUJOCO_GL" not in os.environ
+"""
+
+
+def test_a_failure_leaves_room_for_another_try_and_nothing_in_the_environment():
+    pytest.importorskip("dm_control")
+    if os.environ.get("MUJOCO_GL", "egl") != "egl":
+        pytest.skip("another back end is asked for")
+    try:
+        camera.try_backend("egl")
+    except Exception as error:
+        pytest.skip(f"EGL does not draw here: {error}")
+    clean = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    done = subprocess.run([sys.executable, "-c", _SECOND_TRY], env=clean, capture_output=True, text=True, check=False)
+    # Not even at the end of the process, with the environment left open.
+    assert (done.returncode, done.stderr) == (0, "")
