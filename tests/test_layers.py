@@ -35,9 +35,17 @@ ROWS = (
     "__main__",
 )
 # A leaf beside the others: drawing must not cost a start of JAX.
-PLOTS_MAY_IMPORT = ("errors", "envs.layouts", "evaluation.summary", "plots")
+PLOTS_MAY_IMPORT = (
+    "errors",
+    "envs.layouts",
+    "evaluation.aggregate",
+    "evaluation.scoreboard",
+    "evaluation.scores",
+    "evaluation.summary",
+    "plots",
+)
 # `import skillscape` offers the interface, loaded on first use, and makes the environments known to Gymnasium.
-PACKAGE_MAY_IMPORT = ("errors", "api", "envs.gym", "training.runs")
+PACKAGE_MAY_IMPORT = ("errors", "api", "envs.gym", "evaluation.scoreboard", "training.runs")
 # Gymnasium asks its environments to call super().reset(seed=seed).
 SUPER_IN = ("envs/gym.py",)
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from skillscape.envs.gym import register
 
 __version__ = "0.1.0"
-__all__ = ["Policy", "Run", "UserError", "evaluate", "load", "pretrain", "rollouts", "summarise_runs"]
+__all__ = ["Policy", "Run", "UserError", "evaluate", "load", "pretrain", "rollouts", "scoreboard", "summarise_runs"]
 
 if TYPE_CHECKING:
     from skillscape.api import Policy, evaluate, load, pretrain, rollouts, summarise_runs
     from skillscape.errors import UserError
+    from skillscape.evaluation.scoreboard import scoreboard
     from skillscape.training.runs import Run
 
 
@@ -24,6 +25,10 @@ def __getattr__(name: str) -> object:
         from skillscape.errors import UserError
 
         return UserError
+    if name == "scoreboard":
+        from skillscape.evaluation.scoreboard import scoreboard
+
+        return scoreboard
     if name in __all__:
         from skillscape import api
 

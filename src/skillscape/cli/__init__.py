@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
+from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.errors import Interrupted, UserError, choose
@@ -21,6 +22,7 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
   evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
   plot RUN            pictures of a run                skillscape plot runs/sd3
+  report RUNS…        one page about many runs         skillscape report runs --out report
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
@@ -60,6 +62,7 @@ def _dispatch(arguments: list[str]) -> None:
         "finetune": finetune_command,
         "evaluate": evaluate_command,
         "plot": plot_command,
+        "report": report_command,
         "reproduce": reproduce_command,
     }
     if not arguments or arguments[0] in ("-h", "--help"):

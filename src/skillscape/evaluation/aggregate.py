@@ -117,6 +117,23 @@ def performance_profile(
     return found
 
 
+def profile_interval(
+    scores: Float[np.ndarray, "runs tasks"],
+    thresholds: Float[np.ndarray, " m"],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Pointwise ends of the stratified-bootstrap interval of ``performance_profile``."""
+    _check(scores)
+    drawn = np.sort(resampled(scores, resamples, np.random.default_rng(seed)).reshape(resamples, -1), axis=1)
+    above = np.stack([1.0 - np.searchsorted(one, thresholds, side="right") / drawn.shape[1] for one in drawn])
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(above, [tail, 1 - tail], axis=0)
+    return low, high
+
+
 def _check(scores: Float[np.ndarray, "runs tasks"]) -> None:
     if scores.ndim != 2 or 0 in scores.shape or not np.isfinite(scores).all():
         raise ValueError("scores must be a matrix [runs, tasks] of finite numbers with at least one run and task")

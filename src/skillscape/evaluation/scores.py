@@ -23,6 +23,10 @@ class Row(NamedTuple):
     score: float
 
 
+PUBLISHED_BUDGET = "2,000,000 + 100,000 steps, 10 seeds"
+"""What the paper spent on a number of its tables: without reward, then with."""
+
+
 class Published(NamedTuple):
     """A cell of a table of the paper: mean and spread (read as a standard error over 10 seeds)."""
 
@@ -44,17 +48,33 @@ def published_scores(table: str = "state") -> Mapping[tuple[str, str], Published
     return {(row["method"], row["task"]): Published(float(row["mean"]), float(row["spread"])) for row in rows}
 
 
+@cache
+def published_aggregates() -> Mapping[str, Mapping[str, float]]:
+    """Aggregates over the twelve state tasks as shares of the expert: method → statistic → value, as far as printed."""
+    table = json.loads(_data("paper_aggregates.json"))["state_urlb"]
+    names = {"iqm": "IQM", "mean": "mean", "optimality_gap": "optimality gap"}
+    return {
+        method: {names[name]: percent / 100 for name, percent in values.items()}
+        for method, values in table.items()
+        if method != "note"
+    }
+
+
 def _data(name: str) -> str:
     return (files("skillscape.evaluation") / "data" / name).read_text()
 
 
-def normalise(rows: Iterable[Row]) -> list[Row]:
-    """Scores as shares of the expert's; nothing is subtracted for a random policy, as in URLB."""
+def normalise(rows: Iterable[Row], experts: Mapping[str, float] | None = None) -> list[Row]:
+    """Scores as shares of the expert's; nothing is subtracted for a random policy, as in URLB.
+
+    ``experts``: task → return of an expert; those of URLB if not given.
+    """
+    known = expert_scores() if experts is None else experts
     normalised = []
     for row in rows:
-        if row.task not in expert_scores():
-            raise UserError(f"There is no expert score for {row.task!r}; known are {', '.join(expert_scores())}.")
-        normalised.append(row._replace(score=row.score / expert_scores()[row.task]))
+        if row.task not in known:
+            raise UserError(f"There is no expert score for {row.task!r}; known are {', '.join(known)}.")
+        normalised.append(row._replace(score=row.score / known[row.task]))
     return normalised
 
 

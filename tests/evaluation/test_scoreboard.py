@@ -1,0 +1,116 @@
+"""Rows in, tables out: the tables agree with the statistics they are made of."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import skillscape
+from skillscape.errors import UserError
+from skillscape.evaluation.aggregate import STATISTICS, estimate, performance_profile, profile_interval
+from skillscape.evaluation.scoreboard import THRESHOLDS, complete, scoreboard
+from skillscape.evaluation.scores import Row, expert_scores, matrices, normalise, published_aggregates
+
+TASKS = ("walker_walk", "walker_run", "quadruped_walk")
+
+
+def some_rows(methods=("sd3", "ddpg"), seeds=4):
+    generator = np.random.default_rng(0)
+    return [
+        (method, task, seed, float(generator.uniform(100, 900)))
+        for method in methods
+        for task in TASKS
+        for seed in range(seeds)
+    ]
+
+
+def test_plain_tuples_become_every_table():
+    rows = some_rows()
+    board = scoreboard(rows)
+    scores = matrices(normalise(Row(*row) for row in rows))
+    assert board.methods == ("sd3", "ddpg")
+    assert board.tasks == TASKS
+    assert board.cells["sd3", "walker_walk"].mean == pytest.approx(np.mean([row[3] for row in rows[:4]]))
+    assert board.cells["sd3", "walker_walk"].seeds == 4
+    for name, statistic in STATISTICS.items():
+        assert board.aggregates["ddpg", name] == estimate(scores["ddpg"], statistic)
+    assert np.array_equal(board.profiles["sd3"].value, performance_profile(scores["sd3"], THRESHOLDS))
+
+
+def test_the_two_directions_of_an_improvement_add_up_to_one():
+    board = scoreboard(some_rows())
+    ours, theirs = board.improvements["sd3", "ddpg"], board.improvements["ddpg", "sd3"]
+    assert ours.value + theirs.value == pytest.approx(1)
+    assert ours.low + theirs.high == pytest.approx(1)
+    assert ours.low <= ours.value <= ours.high
+
+
+def test_the_same_rows_give_the_same_numbers():
+    assert scoreboard(some_rows()).to_json() == scoreboard(some_rows()).to_json()
+
+
+def test_the_tables_are_json():
+    values = json.loads(json.dumps(scoreboard(some_rows()).to_json(), allow_nan=False))
+    assert len(values["rows"]) == 24
+    assert len(values["aggregates"]) == 2 * len(STATISTICS)
+
+
+def test_experts_of_your_own():
+    rows = [("ours", "gym/Pendulum-v1", seed, 50.0) for seed in range(2)]
+    assert scoreboard(rows, experts={"gym/Pendulum-v1": 100.0}).aggregates["ours", "mean"].value == pytest.approx(0.5)
+    with pytest.raises(UserError, match="no expert score"):
+        scoreboard(rows)
+
+
+def test_nothing_to_compare_is_said():
+    with pytest.raises(UserError, match="no scores"):
+        scoreboard([])
+
+
+def test_complete_keeps_common_tasks_and_seeds():
+    rows = [Row(*row) for row in some_rows()]
+    lacking = [
+        row
+        for row in rows
+        if (row.method, row.task) != ("ddpg", "walker_run")
+        and (row.method, row.task, row.seed) != ("sd3", "quadruped_walk", 2)
+    ]
+    kept = complete(lacking)
+    assert {row.task for row in kept} == {"walker_walk", "quadruped_walk"}
+    assert {row.seed for row in kept if row.method == "sd3"} == {0, 1, 3}
+    assert {row.seed for row in kept if row.method == "ddpg"} == {0, 1, 2, 3}
+    assert scoreboard(kept).tasks == ("walker_walk", "quadruped_walk")
+    assert complete(rows) == rows
+
+
+def test_complete_finds_nothing_where_nothing_is_common():
+    assert complete([Row("sd3", "walker_walk", 0, 1.0), Row("ddpg", "walker_run", 0, 1.0)]) == []
+    assert complete([Row("sd3", "walker_walk", 0, 1.0), Row("sd3", "walker_run", 1, 1.0)]) == []
+    assert complete([]) == []
+
+
+def test_the_band_of_a_profile_holds_it():
+    scores = np.random.default_rng(0).uniform(0, 1.2, size=(10, 6))
+    thresholds = np.linspace(0.1, 1.1, 11)
+    low, high = profile_interval(scores, thresholds)
+    value = performance_profile(scores, thresholds)
+    assert (low <= value).all()
+    assert (value <= high).all()
+    assert (high - low).max() > 0.05
+
+
+def test_published_aggregates_are_shares():
+    assert published_aggregates()["sd3"]["IQM"] == pytest.approx(0.7737)
+    assert all(0 < share < 1 for one in published_aggregates().values() for share in one.values())
+    assert set(published_aggregates()["sd3"]) <= set(STATISTICS)
+    assert len(expert_scores()) == 12
+
+
+def test_it_is_at_hand_without_starting_jax():
+    assert skillscape.scoreboard is scoreboard
+    program = (
+        "import sys, skillscape; skillscape.scoreboard([('a', 'walker_run', 0, 1.0)]); sys.exit('jax' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

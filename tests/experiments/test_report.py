@@ -1,0 +1,306 @@
+"""The report: which runs it finds, what it calls them, what it leaves out, and what it refuses."""
+
+import csv
+import json
+import os
+import shutil
+import stat
+
+import fake_runs
+import numpy as np
+import pytest
+from fake_runs import job_run, maze_run
+
+from skillscape import cli
+from skillscape.errors import UserError
+from skillscape.experiments import report
+from skillscape.experiments.report import find_runs, gather, write_report
+
+
+def labels(section):
+    return [panel.label for panel in section.panels]
+
+
+def read_csv(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# Finding and grouping
+
+
+def test_runs_are_found_at_any_depth_and_once(tmp_path):
+    one = maze_run(tmp_path / "deep" / "er" / "cic" / "seed_10")
+    two = maze_run(tmp_path / "deep" / "er" / "cic" / "seed_9")
+    (one / "plots").mkdir()
+    (one / "plots" / "config.json").write_text("what a run keeps inside is its own")
+    found = [folder for _, folder in find_runs([tmp_path, tmp_path / "deep", one])]
+    assert found == [two, one]
+
+
+def test_seeds_are_one_row(tmp_path):
+    (section,) = gather([fake_runs.mazes(tmp_path)]).page.mazes
+    assert labels(section) == ["DIAYN", "CIC"]
+    assert section.panels[0].seeds == [0, 1]
+    assert section.panels[0].summaries["coverage"].per_seed == (0.5, 0.51)
+
+
+def test_the_seed_drawn_is_the_middle_one(tmp_path):
+    for seed, value in enumerate((0.2, 0.9, 0.5)):
+        maze_run(tmp_path / f"seed_{seed}", seed=seed, value=value)
+    (section,) = gather([tmp_path]).page.mazes
+    assert section.panels[0].shown_seed == 2
+    assert section.panels[0].captions[-1] == "coverage 0.52 · reach 0.54 · I(S;Z) 0.56"
+
+
+def test_folders_of_other_seeds_with_the_same_settings_join(tmp_path):
+    maze_run(tmp_path / "first", seed=0)
+    maze_run(tmp_path / "second", seed=1)
+    (section,) = gather([tmp_path]).page.mazes
+    assert [panel.seeds for panel in section.panels] == [[0, 1]]
+
+
+def test_one_method_in_two_settings_is_told_apart_by_them(tmp_path):
+    for ratio in (0.0, 0.04):
+        maze_run(tmp_path / f"alpha-{ratio}", "sd3", exploration_ratio=ratio)
+    (section,) = gather([tmp_path]).page.mazes
+    assert labels(section) == ["SD3 · exploration ratio 0.0", "SD3 · exploration ratio 0.04"]
+
+
+def test_the_same_settings_and_seeds_twice_are_told_apart_by_folder(tmp_path):
+    maze_run(tmp_path / "a" / "diayn")
+    maze_run(tmp_path / "b" / "diayn")
+    (section,) = gather([tmp_path]).page.mazes
+    assert labels(section) == ["DIAYN · a/diayn", "DIAYN · b/diayn"]
+
+
+def test_every_maze_has_a_section(tmp_path):
+    maze_run(tmp_path / "a")
+    maze_run(tmp_path / "b", maze="square_tree")
+    assert [section.env for section in gather([tmp_path]).page.mazes] == ["maze/square_a", "maze/square_tree"]
+
+
+def test_unfinished_runs_are_left_out_and_counted(tmp_path):
+    maze_run(tmp_path / "diayn" / "seed_0")
+    (maze_run(tmp_path / "diayn" / "seed_1", seed=1) / "results.json").unlink()
+    found = gather([tmp_path])
+    assert found.page.mazes[0].panels[0].seeds == [0]
+    assert ("runs", "1, and 1 unfinished ones left out") in found.page.facts
+
+
+def test_a_long_training_has_few_stops(tmp_path):
+    folder = maze_run(tmp_path / "long")
+    for step in range(1, 101):
+        shutil.copy(folder / "rollouts" / "000000000800.npz", folder / "rollouts" / f"{step * 10_000:012d}.npz")
+    (section,) = gather([folder]).page.mazes
+    steps = section.panels[0].frame_steps
+    assert len(steps) == report.MOST_FRAMES
+    assert (steps[0], steps[-1]) == (800, 1_000_000)
+
+
+# Tasks
+
+
+def test_a_benchmark_becomes_a_table(tmp_path):
+    found = gather([fake_runs.benchmark(tmp_path)])
+    (section,) = found.page.tasks
+    assert list(section.budgets) == ["DDPG", "SD3", "DIAYN"]
+    assert section.tasks == ["walker_run", "walker_walk"]
+    assert str(section.budgets["SD3"]) == "4,000 + 2,000 steps, 2 seeds"
+    assert str(section.budgets["DDPG"]) == "0 + 2,000 steps, 2 seeds"
+    assert section.cells["SD3", "walker_walk"].mean == 615
+    assert section.published["SD3", "walker_walk"].mean == 914
+    assert section.board is not None
+    assert section.board.improvements["SD3", "DDPG"].value == 1
+    assert section.notes == []
+    assert section.curves["walker_run"]["DDPG"][1].shape == (2, 3)
+
+
+def test_ways_of_fine_tuning_are_told_apart_by_folder(tmp_path):
+    for task in ("walker_walk", "walker_run"):
+        for rule in ("random", "regress"):
+            job_run(tmp_path / f"sd3-{task}-{rule}" / "seed_0", "sd3", task, skill=rule)
+        job_run(tmp_path / f"sd3-noise-0.1-{task}" / "seed_0", "sd3", task)
+    (section,) = gather([tmp_path]).page.tasks
+    assert set(section.budgets) == {"SD3 · sd3-random", "SD3 · sd3-regress", "SD3 · sd3-noise-0.1"}
+    assert {name for name, _ in section.published} == {"SD3"}
+    assert section.board is not None
+    assert len(section.board.tasks) == 2
+
+
+def test_what_is_incomplete_stays_in_the_table_and_out_of_the_aggregates(tmp_path):
+    fake_runs.benchmark(tmp_path)
+    shutil.rmtree(tmp_path / "sd3-walker_run" / "seed_1")
+    shutil.rmtree(tmp_path / "ddpg-walker_walk")
+    (section,) = gather([tmp_path]).page.tasks
+    assert section.board is not None
+    assert section.board.tasks == ("walker_run",)
+    assert section.cells["SD3", "walker_walk"].seeds == 2
+    assert ("DDPG", "walker_walk") not in section.cells
+    (note,) = section.notes
+    assert note.startswith("4 of 9 scores are not in the aggregates")
+    assert "not yet: walker_walk" in note
+
+
+def test_an_environment_without_expert_has_scores_and_no_aggregates(tmp_path):
+    job_run(tmp_path / "own", None, "gym/Pendulum-v1", score=-200.0)
+    (section,) = gather([tmp_path]).page.tasks
+    assert section.board is None
+    assert "No expert's score is known for gym/Pendulum-v1" in section.notes[0]
+
+
+def test_budgets_of_fine_tuning_are_sections(tmp_path):
+    job_run(tmp_path / "a")
+    job_run(tmp_path / "b", steps=3_000)
+    assert [section.finetuning for section in gather([tmp_path]).page.tasks] == [2_000, 3_000]
+
+
+def test_videos_of_the_seed_that_has_them_and_a_word_for_the_others(tmp_path):
+    videos = gather([fake_runs.benchmark(tmp_path)]).page.videos
+    assert [one.title for one in videos] == [
+        "DIAYN · walker · seed 0 (diayn-walker)",
+        "SD3 · walker · seed 1 (sd3-walker)",
+    ]
+    assert videos[0].clips == []
+    assert [name for name, _ in videos[1].clips] == ["skill 0", "skill 1"]
+
+
+def test_videos_have_a_limit(tmp_path, monkeypatch):
+    job_run(tmp_path / "a", "sd3", phase="pretrain", clips=3)
+    monkeypatch.setattr(report, "LARGEST_VIDEOS", 2 * len(fake_runs.CLIP))
+    (videos,) = gather([tmp_path]).page.videos
+    assert (len(videos.clips), videos.left_out) == (2, 1)
+
+
+# Writing
+
+
+def test_the_numbers_are_data(tmp_path):
+    fake_runs.mazes(tmp_path / "runs" / "maze")
+    fake_runs.benchmark(tmp_path / "runs" / "urlb")
+    written = write_report(gather([tmp_path / "runs"]), tmp_path / "out")
+    assert [path.name for path in written] == ["report.html", "report.json", "scores.csv", "aggregate.csv"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in written)
+    scores = read_csv(tmp_path / "out" / "scores.csv")
+    assert len(scores) == 2 * 2 * 4 + 3 * 2 * 2
+    row = {"method": "SD3", "task": "walker_walk", "measure": "return", "seed": "1", "score": "630.0"}
+    assert row in scores
+    aggregates = read_csv(tmp_path / "out" / "aggregate.csv")
+    (found,) = [one for one in aggregates if (one["method"], one["statistic"]) == ("SD3", "IQM")]
+    assert float(found["low"]) <= float(found["value"]) <= float(found["high"])
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert values["mazes"][0]["methods"][0]["measures"]["coverage"]["per_seed"] == [0.5, 0.51]
+    assert values["versions"]["python"] == ["3.11.0"]
+    assert values["tasks"][0]["published_budget"] == "2,000,000 + 100,000 steps, 10 seeds"
+
+
+def test_the_same_runs_give_the_same_page(tmp_path):
+    fake_runs.mazes(tmp_path / "runs")
+    for name in ("one", "two"):
+        write_report(gather([tmp_path / "runs"]), tmp_path / name)
+    assert (tmp_path / "one" / "report.html").read_bytes() == (tmp_path / "two" / "report.html").read_bytes()
+
+
+def test_runs_are_only_read(tmp_path):
+    root = fake_runs.mazes(tmp_path / "runs")
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    write_report(gather([root]), tmp_path / "out")
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+# The command, and what it refuses
+
+
+def refused(capsys, *arguments):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["report", *(str(argument) for argument in arguments)])
+    lines = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2
+    assert lines[-1].startswith("skillscape: ")
+    assert not any("Traceback" in line for line in lines)
+    return lines[-1]
+
+
+def test_the_command_says_where_the_page_is(tmp_path, capsys):
+    fake_runs.mazes(tmp_path / "runs")
+    cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--title", "Mine <3"])
+    assert capsys.readouterr().out.splitlines()[0] == str(tmp_path / "out" / "report.html")
+    assert "<title>Mine &lt;3</title>" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_no_folder_is_refused(capsys):
+    assert "Say which runs" in refused(capsys)
+
+
+def test_a_missing_folder_is_refused(tmp_path, capsys):
+    assert "nowhere does not exist" in refused(capsys, tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_runs_is_refused(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert "empty holds no run" in refused(capsys, tmp_path / "empty", "--out", tmp_path / "out")
+
+
+def test_only_unfinished_runs_are_refused(tmp_path, capsys):
+    (maze_run(tmp_path / "run") / "results.json").unlink()
+    assert "None of the 1 runs is finished" in refused(capsys, tmp_path / "run", "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "{"),
+        ("config.json", '{"format": "another"}'),
+        ("results.json", "{"),
+        ("results.json", "[]"),
+        ("results.json", '{"measures": {}}'),
+        ("results.json", '{"measures": {"coverage": NaN, "reach": 1, "distinguishability": 1, "skill_accuracy": 1}}'),
+        ("evaluation.csv", "step,coverage\n1,0.5,"),
+        ("evaluation.csv", "step,coverage\n1,zero\n"),
+        ("evaluation.csv", ""),
+        ("evaluation.csv", "step,coverage,reach,distinguishability,skill_accuracy\n1,nan,1,1,1\n"),
+        ("versions.json", "["),
+        ("rollouts/000000002400.npz", "no archive"),
+    ],
+)
+def test_a_damaged_run_is_refused(tmp_path, capsys, name, content):
+    root = fake_runs.mazes(tmp_path / "runs")
+    for seed in range(2):
+        (root / "cic" / f"seed_{seed}" / name).write_text(content)
+    assert "cic" in refused(capsys, root, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("positions", [np.zeros((2, 3)), np.full((4, 3, 6, 2), np.nan), np.full((4, 3, 6, 2), 99.0)])
+def test_episodes_that_are_none_are_refused(tmp_path, capsys, positions):
+    folder = maze_run(tmp_path / "run")
+    np.savez(folder / "rollouts" / "000000002400.npz", positions=positions)
+    assert "is damaged" in refused(capsys, folder, "--out", tmp_path / "out")
+
+
+def test_lost_episodes_are_refused(tmp_path, capsys):
+    folder = maze_run(tmp_path / "run")
+    shutil.rmtree(folder / "rollouts")
+    assert "lost its rollouts" in refused(capsys, folder, "--out", tmp_path / "out")
+
+
+def test_a_file_in_the_way_is_refused_before_anything_is_read(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    line = refused(capsys, maze_run(tmp_path / "run"), "--out", tmp_path / "file" / "out")
+    assert "choose another --out" in line
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused(tmp_path, capsys):
+    (tmp_path / "shut").mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
+    assert "no permission" in refused(capsys, maze_run(tmp_path / "run"), "--out", tmp_path / "shut" / "out")
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    fake_runs.mazes(tmp_path / "runs")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="choose another --out"):
+        write_report(gather([tmp_path / "runs"]), tmp_path / "file")
