@@ -64,14 +64,16 @@ class Tab:
             case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(parameters["entry"]["text"])
 
+    def dark(self, on=True):
+        """Say that the user prefers dark pages, or light ones."""
+        preference = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[preference])
+
     def open(self, path, width=1280, height=900, *, phone=False, dark=False):
         """Load a file in a window of this size and wait until everything is drawn."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         self.send("Emulation.setTouchEmulationEnabled", enabled=phone)
-        self.send(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
-        )
+        self.dark(dark)
         self.send("Page.navigate", url=Path(path).resolve().as_uri())
         self.until("document.body && document.body.dataset.ready === 'true'")
 

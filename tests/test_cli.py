@@ -101,11 +101,11 @@ def files(folder):
 @pytest.mark.parametrize("flag", ["--help", "-h", None])
 def test_help_names_every_command(capsys, flag):
     text = shown(capsys, *([flag] if flag else []))
-    for command in ("methods", "envs", "pretrain", "evaluate", "plot"):
+    for command in ("methods", "envs", "pretrain", "evaluate", "plot", "report"):
         assert f"\n  {command}" in text
 
 
-@pytest.mark.parametrize("command", ["methods", "envs", "evaluate", "plot", "pretrain diayn", "pretrain sd3"])
+@pytest.mark.parametrize("command", ["methods", "envs", "evaluate", "plot", "report", "pretrain diayn", "pretrain sd3"])
 def test_every_command_explains_itself(capsys, command):
     with pytest.raises(SystemExit) as stop:
         main([*command.split(), "--help"])

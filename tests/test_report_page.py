@@ -27,19 +27,20 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(page):
+    """The page in a wide window."""
     with chromium() as tab:
+        tab.open(page)
         yield tab
 
 
 @pytest.fixture
-def tab(browser, page):
-    """The page in a wide window, where nothing has been touched."""
-    browser.requests.clear()
-    browser.complaints.clear()
-    browser.open(page)
-    browser.leave()
+def tab(browser):
+    """The open page as it was at first: nothing is pointed at, the slider is at its end."""
     yield browser
+    browser.leave()
+    browser.press(f"{SCENE} .slider input", "End", 35)
+    browser.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
     assert browser.complaints == []
 
 
@@ -123,26 +124,35 @@ def test_videos_play_from_inside_the_page(tab):
     assert tab.run("document.querySelectorAll('video').length") == 2
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_phone_does_not_scroll_sideways(browser, page, dark):
-    browser.complaints.clear()
-    browser.open(page, 390, 844, phone=True, dark=dark)
-    assert browser.run("document.documentElement.scrollWidth") == 390
-    wide = browser.run(
-        "[...document.querySelectorAll('.js-plotly-plot, .panel, .map, video, .controls')]"
+@pytest.fixture(scope="module")
+def phone(browser, page):
+    """The page on a phone, loaded anew."""
+    browser.open(page, 390, 844, phone=True)
+    return browser
+
+
+def test_a_phone_does_not_scroll_sideways(phone):
+    assert phone.run("document.documentElement.scrollWidth") == 390
+    wide = phone.run(
+        "[...document.querySelectorAll('.js-plotly-plot, .main-svg, .panel, .map, video, .controls')]"
         ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).length"
     )
     assert wide == 0
-    assert browser.run("getComputedStyle(document.body).backgroundColor") == (
-        "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
-    )
-    assert browser.complaints == []
+    assert phone.complaints == []
 
 
-def test_a_finger_keeps_a_skill_and_lets_it_go(browser, page):
-    browser.open(page, 390, 844, phone=True)
-    browser.tap(f'{LEGEND}[data-key="3"]')
-    browser.until(f"document.querySelector('{SCENE}').dataset.highlighted === '3'")
-    assert browser.run(f"document.querySelector('{LEGEND}[data-key=\"3\"]').getAttribute('aria-pressed')") == "true"
-    browser.tap(f'{LEGEND}[data-key="3"]')
-    browser.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
+def test_a_finger_keeps_a_skill_and_lets_it_go(phone):
+    phone.tap(f'{LEGEND}[data-key="3"]')
+    phone.until(f"document.querySelector('{SCENE}').dataset.highlighted === '3'")
+    assert phone.run(f"document.querySelector('{LEGEND}[data-key=\"3\"]').getAttribute('aria-pressed')") == "true"
+    phone.tap(f'{LEGEND}[data-key="3"]')
+    phone.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
+
+
+def test_it_follows_the_browser_into_the_dark(phone):
+    ink = "document.querySelector('.chart').layout.font.color"
+    light = phone.run(ink)
+    phone.dark()
+    phone.until(f"{ink} !== {light!r}")
+    assert phone.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    assert phone.complaints == []

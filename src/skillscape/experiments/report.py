@@ -215,7 +215,7 @@ def _log(run: Run | JobRun) -> dict[str, list[float]]:
     return log
 
 
-def _curve(runs: Sequence[Run] | Sequence[JobRun], name: str) -> Curve:
+def _curve(runs: Sequence[Run | JobRun], name: str) -> Curve:
     """One column of every run's evaluations, up to the shortest."""
     logs = [_log(run) for run in runs]
     for run, log in zip(runs, logs, strict=True):
@@ -645,7 +645,7 @@ def _aggregate_rows(
     for section in tasks:
         if section.board is None:
             continue
-        every = f"{len(section.board.tasks)} tasks, {section.finetuning} steps"
+        every = f"{_count(len(section.board.tasks), 'task')}, {section.finetuning} steps"
         found += [(label, every, name, *one) for (label, name), one in section.board.aggregates.items()]
         found += [
             (label, every, f"probability of improvement over {other}", *one)

@@ -487,9 +487,9 @@ def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
     if section.board is not None:
         parts += [
             "<h3>Aggregates</h3>",
-            f"<p>Scores as shares of the expert's over {len(section.board.tasks)} "
-            f"task{'s' if len(section.board.tasks) > 1 else ''}, 95 % stratified-bootstrap intervals. IQM is the mean "
-            "of the middle half of all runs; the optimality gap is how far below the expert, less is better.</p>",
+            f"<p>Scores as shares of the expert's over {_tasks(section.board)}, 95 % stratified-bootstrap intervals. "
+            "IQM is the mean of the middle half of all runs; the optimality gap is how far below the expert, so less is "
+            "better.</p>",
         ]
     parts += [f'<p class="note">{escape(note)}</p>' for note in section.notes]
     if section.board is not None:
@@ -558,9 +558,13 @@ def _cell(cell: Cell, budget: Budget) -> str:
     return f"{cell.mean:.0f}{error}" + (f" <small>({own})</small>" if own != budget.seeds else "")
 
 
+def _tasks(board: Scoreboard) -> str:
+    return f"{len(board.tasks)} task{'s' if len(board.tasks) > 1 else ''}"
+
+
 def _aggregate_table(section: TaskSection, board: Scoreboard) -> str:
     theirs = [name for name in STATISTICS if any(name in one for one in section.published_aggregates.values())]
-    above = f'<tr><td></td><th scope="colgroup" colspan="{len(STATISTICS)}">ours, {len(board.tasks)} tasks</th>'
+    above = f'<tr><td></td><th scope="colgroup" colspan="{len(STATISTICS)}">ours, {_tasks(board)}</th>'
     if theirs:
         above += (
             f'<th scope="colgroup" class="paper" colspan="{len(theirs)}">paper, 12 tasks '
