@@ -488,8 +488,8 @@ def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
         parts += [
             "<h3>Aggregates</h3>",
             f"<p>Scores as shares of the expert's over {_tasks(section.board)}, 95 % stratified-bootstrap intervals. "
-            "IQM is the mean of the middle half of all runs; the optimality gap is how far below the expert, so less is "
-            "better.</p>",
+            "IQM is the mean of the middle half of all runs; the optimality gap is how far below the expert, so less "
+            "is better.</p>",
         ]
     parts += [f'<p class="note">{escape(note)}</p>' for note in section.notes]
     if section.board is not None:
