@@ -138,6 +138,11 @@ def test_a_phone_does_not_scroll_sideways(phone):
         ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).length"
     )
     assert wide == 0
+    broken = "[...document.querySelectorAll('tbody th')].filter(one => /^\\w+$/.test(one.textContent)).map(one => {\n"
+    broken += "const words = document.createRange(); words.selectNodeContents(one); return words.getClientRects().length})"
+    lines = phone.run(broken)
+    assert lines
+    assert set(lines) == {1}
     assert phone.complaints == []
 
 
