@@ -139,7 +139,9 @@ def test_a_phone_does_not_scroll_sideways(phone):
     )
     assert wide == 0
     broken = "[...document.querySelectorAll('tbody th')].filter(one => /^\\w+$/.test(one.textContent)).map(one => {\n"
-    broken += "const words = document.createRange(); words.selectNodeContents(one); return words.getClientRects().length})"
+    broken += (
+        "const words = document.createRange(); words.selectNodeContents(one); return words.getClientRects().length})"
+    )
     lines = phone.run(broken)
     assert lines
     assert set(lines) == {1}

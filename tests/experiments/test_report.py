@@ -155,6 +155,16 @@ def test_budgets_of_fine_tuning_are_sections(tmp_path):
     assert [section.finetuning for section in gather([tmp_path]).page.tasks] == [2_000, 3_000]
 
 
+def test_images_are_a_section_with_the_papers_other_table(tmp_path):
+    job_run(tmp_path / "states", "sd3")
+    job_run(tmp_path / "images", "sd3", env="walker-pixels")
+    states, images = gather([tmp_path]).page.tasks
+    assert (states.images, images.images) == (False, True)
+    assert states.published["SD3", "walker_walk"].mean == 914
+    assert images.published["SD3", "walker_walk"].mean == 945
+    assert images.published_budget == "2,000,000 + 100,000 steps, seeds not told"
+
+
 def test_videos_of_the_seed_that_has_them_and_a_word_for_the_others(tmp_path):
     videos = gather([fake_runs.benchmark(tmp_path)]).page.videos
     assert [one.title for one in videos] == [

@@ -52,6 +52,7 @@ def tasks(labels=("DDPG", "SD3")):
     ]
     return TaskSection(
         finetuning=50_000,
+        images=False,
         tasks=["walker_walk", "walker_run"],
         budgets={label: Budget(100_000 * place, 50_000, "2 seeds") for place, label in enumerate(labels)},
         cells=per_task(rows),

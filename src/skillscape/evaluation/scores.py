@@ -23,8 +23,11 @@ class Row(NamedTuple):
     score: float
 
 
-PUBLISHED_BUDGET = "2,000,000 + 100,000 steps, 10 seeds"
-"""What the paper spent on a number of its tables: without reward, then with."""
+PUBLISHED_BUDGETS = {
+    "state": "2,000,000 + 100,000 steps, 10 seeds",
+    "pixel": "2,000,000 + 100,000 steps, seeds not told",
+}
+"""What the paper spent on a number of each of its tables: without reward, then with."""
 
 
 class Published(NamedTuple):

@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from skillscape.api import is_job
+from skillscape.envs.host import PIXEL_DOMAINS
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.evaluation.scoreboard import Scoreboard, complete, scoreboard
 from skillscape.evaluation.scores import (
-    PUBLISHED_BUDGET,
+    PUBLISHED_BUDGETS,
     Row,
     expert_scores,
     per_task,
@@ -405,19 +406,20 @@ def _model_density(run: Run) -> Float[np.ndarray, "k h w"] | None:
 def _task_sections(
     found: Sequence[tuple[str, JobRun]], tell: Tell
 ) -> tuple[list[TaskSection], list[tuple[TaskSection, list[Row]]]]:
-    """One section per budget of fine-tuning, and the rows of each."""
-    budgets: dict[int, list[tuple[str, JobRun]]] = {}
+    """One section per budget of fine-tuning, from states and from images apart, and the rows of each."""
+    budgets: dict[tuple[bool, int], list[tuple[str, JobRun]]] = {}
     for name, run in found:
         if run.config.task is not None:
-            budgets.setdefault(run.config.steps, []).append((name, run))
+            images = run.config.env.partition("/")[0] in PIXEL_DOMAINS
+            budgets.setdefault((images, run.config.steps), []).append((name, run))
     sections = []
-    for steps, runs in sorted(budgets.items()):
-        tell(f"tasks after {steps:,} steps with reward")
-        sections.append(_task_section(steps, runs))
+    for (images, steps), runs in sorted(budgets.items()):
+        tell(f"tasks{' from images' * images} after {steps:,} steps with reward")
+        sections.append(_task_section(steps, images, runs))
     return [section for section, _ in sections], sections
 
 
-def _task_section(steps: int, found: Sequence[tuple[str, JobRun]]) -> tuple[TaskSection, list[Row]]:
+def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]]) -> tuple[TaskSection, list[Row]]:
     # The settings of a fine-tuning do not tell how its source was pre-trained; the name of its folder may.
     groups = _labelled_by_folder(_grouped(found, lambda name, run: f"{_settings_key(run)} {_stem(name, run)}"))
     known = list(expert_scores())
@@ -434,10 +436,12 @@ def _task_section(steps: int, found: Sequence[tuple[str, JobRun]]) -> tuple[Task
         for run in by_place[label, task].runs
     ]
     names = {method: NAMES.get(method, method) for method in dict.fromkeys(group.method for group in groups)}
-    paper, paper_aggregates = published_scores(), published_aggregates()
+    table = "pixel" if images else "state"
+    paper, paper_aggregates = published_scores(table), {} if images else published_aggregates()
     board, notes = _board(rows)
     section = TaskSection(
         finetuning=steps,
+        images=images,
         tasks=tasks,
         budgets={label: _budget(label, steps, groups) for label in labels},
         cells=per_task(rows),
@@ -447,7 +451,7 @@ def _task_section(steps: int, found: Sequence[tuple[str, JobRun]]) -> tuple[Task
             for task in tasks
             if (method, task) in paper
         },
-        published_budget=PUBLISHED_BUDGET,
+        published_budget=PUBLISHED_BUDGETS[table],
         published_aggregates={
             name: paper_aggregates[method] for method, name in names.items() if method in paper_aggregates
         },
@@ -598,6 +602,7 @@ def _maze_json(section: MazeSection) -> dict[str, Any]:
 def _task_json(section: TaskSection) -> dict[str, Any]:
     return {
         "finetuning_steps": section.finetuning,
+        "images": section.images,
         "budgets": {label: budget._asdict() for label, budget in section.budgets.items()},
         "scores": [{"method": label, "task": task, **cell._asdict()} for (label, task), cell in section.cells.items()],
         "published_budget": section.published_budget,
@@ -629,7 +634,11 @@ def _score_rows(
                     (panel.label, section.env, name, seed, value)
                     for seed, value in zip(panel.seeds, summary.per_seed, strict=True)
                 ]
-    found += [(row.method, row.task, "return", row.seed, row.score) for _, rows in tasks for row in rows]
+    found += [
+        (row.method, row.task + " from images" * section.images, "return", row.seed, row.score)
+        for section, rows in tasks
+        for row in rows
+    ]
     return found
 
 
@@ -645,7 +654,9 @@ def _aggregate_rows(
     for section in tasks:
         if section.board is None:
             continue
-        every = f"{_count(len(section.board.tasks), 'task')}, {section.finetuning} steps"
+        every = (
+            f"{_count(len(section.board.tasks), 'task')}{' from images' * section.images}, {section.finetuning} steps"
+        )
         found += [(label, every, name, *one) for (label, name), one in section.board.aggregates.items()]
         found += [
             (label, every, f"probability of improvement over {other}", *one)

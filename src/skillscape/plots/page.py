@@ -92,6 +92,8 @@ class TaskSection:
     """All methods on the tasks of environments with a reward, at one budget of fine-tuning."""
 
     finetuning: int
+    images: bool
+    """Whether the agent saw images, not the state."""
     tasks: Sequence[str]
     budgets: Mapping[str, Budget]
     """Method → what was spent on it; the order of the columns."""
@@ -479,7 +481,7 @@ def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
     labels = list(section.budgets)
     legend = _legend([(label, _look(place)[0]) for place, label in enumerate(labels)], "method")
     parts = [
-        f"<section><h2>Tasks after {section.finetuning:,} steps with reward</h2>",
+        f"<section><h2>Tasks{' from images' * section.images} after {section.finetuning:,} steps with reward</h2>",
         "<p>Return of the last evaluation, mean ± standard error over the seeds. Budgets are steps without reward + "
         "steps with it. The paper's numbers come from its own budget and stand apart.</p>",
         _score_table(section),
