@@ -140,6 +140,15 @@ def test_budget_and_seeds_have_columns_only_where_they_differ():
     assert "All after" not in other
 
 
+def test_one_seed_has_no_interval():
+    alone = panel(seeds=[0], summaries={name: summarise([0.25]) for name in MEASURES})
+    rows = [Row(label, "walker_walk", 0, 100.0) for label in ("DDPG", "SD3")]
+    section = replace(tasks(), board=scoreboard(rows, resamples=50))
+    reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])], tasks=[section]))
+    assert {"0.25", "0.50"} <= set(reader.texts)
+    assert not any(text.startswith("[") for text in reader.texts)
+
+
 def test_the_papers_numbers_stand_apart_with_their_budget():
     reader = Reader(built(tasks=[tasks()]))
     assert {"914 ± 11", "155 ± 5", "0.77", "one thing was left out"} <= set(reader.texts)

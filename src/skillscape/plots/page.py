@@ -288,7 +288,10 @@ def _maze_table(panels: Sequence[MazePanel]) -> str:
         [
             escape(panel.label),
             *([f"{panel.steps:,}", str(len(panel.seeds))] if len(budgets) > 1 else []),
-            *(_interval(panel.summaries[name].mean, *panel.summaries[name].interval) for name in MEASURES),
+            *(
+                _interval(panel.summaries[name].mean, *panel.summaries[name].interval, seeds=len(panel.seeds))
+                for name in MEASURES
+            ),
         ]
         for panel in panels
     ]
@@ -300,8 +303,9 @@ def _maze_table(panels: Sequence[MazePanel]) -> str:
     return words + _table(heads, rows)
 
 
-def _interval(value: float, low: float, high: float) -> str:
-    return f"{value:.2f} <small>[{low:.2f}, {high:.2f}]</small>"
+def _interval(value: float, low: float, high: float, *, seeds: int) -> str:
+    """A number with its interval; one seed has none."""
+    return f"{value:.2f}" + (f" <small>[{low:.2f}, {high:.2f}]</small>" if seeds > 1 else "")
 
 
 def _aspect(layout: Layout) -> float:
@@ -575,7 +579,7 @@ def _aggregate_table(section: TaskSection, board: Scoreboard) -> str:
     rows = [
         [
             escape(label),
-            *(_interval(*board.aggregates[label, name]) for name in STATISTICS),
+            *(_interval(*board.aggregates[label, name], seeds=_seeds(board, label)) for name in STATISTICS),
             *(
                 f"<i>{section.published_aggregates[label][name]:.2f}</i>"
                 if name in section.published_aggregates.get(label, {})
@@ -589,14 +593,17 @@ def _aggregate_table(section: TaskSection, board: Scoreboard) -> str:
 
 
 def _improvement_table(board: Scoreboard) -> str:
-    rows = [
-        [
-            escape(label),
-            *("" if other == label else _interval(*board.improvements[label, other]) for other in board.methods),
-        ]
-        for label in board.methods
-    ]
+    def cell(label: str, other: str) -> str:
+        if label == other:
+            return ""
+        return _interval(*board.improvements[label, other], seeds=min(_seeds(board, label), _seeds(board, other)))
+
+    rows = [[escape(label), *(cell(label, other) for other in board.methods)] for label in board.methods]
     return _table(["", *(escape(label) for label in board.methods)], rows)
+
+
+def _seeds(board: Scoreboard, label: str) -> int:
+    return len({row.seed for row in board.rows if row.method == label})
 
 
 # Videos
