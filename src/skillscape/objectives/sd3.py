@@ -195,11 +195,14 @@ class SD3(Objective[SD3State]):
             else jnp.zeros((1, self.latent_dim))
         )
 
-        def at_state(one: Float[Array, " d"]) -> Evidence:
-            shared = model.encoder.shared(one)
-            return jax.vmap(lambda skill: self._evidence(model, one, shared, skill, noise))(self.skills.all())
-
-        return jax.vmap(at_state)(obs)
+        every = self.skills.all()
+        states, skills = obs.shape[0], every.shape[0]
+        # Pairs as the rows of one flat batch: every layer is then one large plain product.
+        rows = jax.tree.map(lambda part: jnp.repeat(part, skills, axis=0), (obs, jax.vmap(model.encoder.shared)(obs)))
+        pairs = jax.vmap(lambda one, shared, skill: self._evidence(model, one, shared, skill, noise))(
+            *rows, jnp.tile(every, (states, 1))
+        )
+        return Evidence(*(part.reshape(states, skills) for part in pairs))
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
