@@ -8,6 +8,10 @@ class UserError(Exception):
     """A mistake of the user, told in one sentence that says what to do; the command line exits with 2."""
 
 
+class Busy(UserError):
+    """The run is being trained by another process."""
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 

@@ -8,6 +8,7 @@ from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
 from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
+from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.errors import Interrupted, UserError, choose
 
@@ -24,6 +25,7 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   plot RUN            pictures of a run                skillscape plot runs/sd3
   report RUNS…        one page about many runs         skillscape report runs --out report
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
+  sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
 """
@@ -64,6 +66,7 @@ def _dispatch(arguments: list[str]) -> None:
         "plot": plot_command,
         "report": report_command,
         "reproduce": reproduce_command,
+        "sweep": sweep_command,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")

@@ -134,6 +134,7 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
         budget_of,
         run_benchmark,
         score_table,
+        shared_folder,
         write_benchmark,
     )
 
@@ -151,7 +152,7 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
     )
     benchmark.check()
     # Experiments at the same budget share what they pre-train.
-    runs = options.runs / "-".join(["urlb", options.preset, *(f"{steps}" for steps in budget_of(benchmark))])
+    runs = options.runs / shared_folder(options.preset, budget_of(benchmark))
     display = Display(runs, 1)
     display.announce()
     scores = run_benchmark(benchmark, runs, display.show, display.begin)

@@ -60,11 +60,16 @@ class Variant:
     """Deviation of the observation noise in pre-training."""
     skill: str | None = None
     """Which skill is fine-tuned; the method's own rule if None."""
+    settings: str = ""
+    """Settings of the pre-training that are not the preset's, as they stand in the names of folders."""
+    snapshot: int | None = None
+    """Step of the pre-training that is fine-tuned; its last if None."""
 
     @property
     def source(self) -> str:
         """Names the pre-training: variants that differ in fine-tuning alone share it."""
-        return self.method if not self.noise else f"{self.method}-noise-{self.noise:g}"
+        noise = f"-noise-{self.noise:g}" if self.noise else ""
+        return f"{self.method}{f'-{self.settings}' if self.settings else ''}{noise}"
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ class Part(NamedTuple):
         if self.task is None:
             return runs / f"{self.variant.source}-{self.domain}" / f"seed_{self.seed}"
         rule = f"-{self.variant.skill}" if self.variant.skill else ""
-        return runs / f"{self.variant.source}-{self.task}{rule}" / f"seed_{self.seed}"
+        step = f"-from-{self.variant.snapshot}" if self.variant.snapshot else ""
+        return runs / f"{self.variant.source}-{self.task}{rule}{step}" / f"seed_{self.seed}"
 
 
 class Score(NamedTuple):
@@ -172,6 +178,11 @@ def _budget(benchmark: Benchmark, task: str | None) -> int:
 def budget_of(benchmark: Benchmark) -> tuple[int, int]:
     """Steps of pre-training and of fine-tuning."""
     return _budget(benchmark, None), _budget(benchmark, "task")
+
+
+def shared_folder(preset: str, budget: tuple[int, int], family: str = "urlb") -> str:
+    """The sub-folder of --runs for a preset and a budget: experiments and sweeps share what they pre-train there."""
+    return "-".join([family, preset, *(f"{steps}" for steps in budget)])
 
 
 def _train(benchmark: Benchmark, part: Part, runs: Path, on_progress: OnProgress) -> JobRun:

@@ -21,7 +21,7 @@ from skillscape.backbones.base import Backbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import Layout
 from skillscape.envs.mazes import Maze
-from skillscape.errors import UserError
+from skillscape.errors import Busy, UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.training.checkpoint import load_newest, load_tree, save_tree
@@ -295,9 +295,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UserError(
-                f"{folder} is being trained by another process; wait for it or choose another --out."
-            ) from error
+            raise Busy(f"{folder} is being trained by another process; wait for it or choose another --out.") from error
         yield
 
 

@@ -1,0 +1,216 @@
+"""One run of a sweep, in a process of its own: `python -m skillscape.sweeps.work` or a task of Ray.
+
+What is imported at the top costs no JAX: the process is told its cores and threads before JAX counts them.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from skillscape.errors import Busy, Interrupted, UserError
+
+PATIENCE = 600.0
+"""Seconds to wait for a run that another process holds: one that was cut off from its machine soon ends."""
+PAUSE = 0.5
+
+
+class Order(NamedTuple):
+    """All that a worker has to know, as plain values."""
+
+    run: dict[str, Any]
+    """A ``PlannedRun``."""
+    runs: str
+    """Folder of all runs."""
+    log: str
+    """File for what the run has to say."""
+    threads: int
+    gpus: float = 0.0
+    cores: tuple[int, ...] = ()
+    """Cores to stay on; anywhere if empty."""
+
+
+class Outcome(NamedTuple):
+    """What became of a run: its results, or one sentence on why there are none."""
+
+    results: dict[str, Any] | None
+    reason: str = ""
+
+
+def bookkeeping(runs: Path, kind: str, folder: str) -> Path:
+    """A file about a run that does not belong into its folder: its lock, the pace it was trained at."""
+    path = runs / "sweeps" / kind / folder
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def perform(order: Order) -> Outcome:
+    """Bring a run to its end, from its newest checkpoint if there is one. A run that is finished is only read."""
+    _settle(order)
+    Path(order.log).parent.mkdir(parents=True, exist_ok=True)
+    with Path(order.log).open("a") as log:
+        _note(log, f"process {os.getpid()} on {socket.gethostname()}")
+        try:
+            results = _patiently(order, log)
+        except UserError as error:
+            _note(log, f"failed: {error}")
+            return Outcome(None, str(error))
+        except (Interrupted, KeyboardInterrupt):
+            _note(log, "stopped")
+            raise Interrupted from None
+        except Exception as error:
+            log.write(traceback.format_exc())
+            return Outcome(None, " ".join(f"{type(error).__name__}: {error}".split()))
+        _note(log, "finished")
+        return Outcome(results)
+
+
+def _settle(order: Order) -> None:
+    """Keep to the cores and threads that were given; libraries read these variables when they are loaded."""
+    if order.cores and platform.system() == "Linux":
+        os.sched_setaffinity(0, order.cores)
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(order.threads)
+    if 0 < order.gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * order.gpus:.3f}")
+
+
+def _patiently(order: Order, log: TextIO) -> dict[str, Any]:
+    folder = order.run["folder"]
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with _alone(bookkeeping(Path(order.runs), "locks", f"{folder}.lock"), Path(order.runs) / folder):
+                return _trained(order, log)
+        except Busy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(PAUSE)
+
+
+@contextmanager
+def _alone(path: Path, folder: Path) -> Iterator[None]:
+    """Keep other workers off a run until its results are written, which the lock of the run itself does not."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"{folder} is being trained by another process; run the sweep again when it is done.") from error
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be locked ({error.strerror}); choose --runs on another file system."
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()} {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def _trained(order: Order, log: TextIO) -> dict[str, Any]:
+    found = finished(Path(order.runs), order.run["folder"])
+    if found is not None:
+        return found
+    from skillscape.sweeps.estimate import note_pace
+    from skillscape.sweeps.plan import PlannedRun
+
+    run = PlannedRun.from_json(order.run)
+    begun, used = trained_steps(Path(order.runs), run.folder), time.process_time()
+    _train(run, Path(order.runs), log)
+    note_pace(run, Path(order.runs), run.steps - begun, time.process_time() - used)
+    made = finished(Path(order.runs), run.folder)
+    if made is None:
+        raise UserError(f"{run.folder} ended without results; see its log.")
+    return made
+
+
+def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a PlannedRun, whose module is loaded late
+    from skillscape.api import finetune, is_host, pretrain, train_from_scratch
+    from skillscape.presets import hosted_settings, settings
+    from skillscape.sweeps.plan import changed
+
+    def on_progress(trained: Any, step: int, pace: str, metrics: Mapping[str, float]) -> None:  # noqa: ANN401
+        if trained.due(step):
+            shown = [name for name in ("reward", "return", "coverage", "reach") if name in metrics]
+            _note(log, " · ".join([pace, *(f"{name} {metrics[name]:.2f}" for name in shown)]))
+
+    common: dict[str, Any] = {
+        "out": runs / run.folder,
+        "steps": run.steps,
+        "seed": run.seed,
+        "resume": True,
+        "on_progress": on_progress,
+    }
+    if run.kind == "finetune":
+        finetune(runs / run.needs, run.task, skill=run.skill, snapshot=run.snapshot, **common)
+        return
+    method = None if run.kind == "scratch" else run.method
+    chosen: Any = hosted_settings(method, run.env, run.preset) if is_host(run.env) else settings(run.method, run.preset)
+    backbone = changed(chosen.backbone, run.backbone, "backbone")
+    if method is None:
+        train_from_scratch(run.env, run.task, preset=run.preset, backbone=backbone, **common)
+        return
+    objective = changed(chosen.objective, run.objective, "objective")
+    more = {"noise": run.noise} if is_host(run.env) else {"workers": 1}
+    pretrain(method, run.env, preset=run.preset, objective=objective, backbone=backbone, **more, **common)
+
+
+def finished(runs: Path, folder: str) -> dict[str, Any] | None:
+    """The results of a run, or None if it is not finished."""
+    try:
+        found: dict[str, Any] = json.loads((runs / folder / "results.json").read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{runs / folder}/results.json is damaged; delete it to train the rest again.") from error
+    return found
+
+
+def trained_steps(runs: Path, folder: str) -> int:
+    """The step of the newest checkpoint of a run, 0 if it has none."""
+    names = (path.name for path in (runs / folder / "checkpoints").glob("[0-9]*"))
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _note(log: TextIO, text: str) -> None:
+    log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+    log.flush()
+
+
+def main() -> None:
+    """Perform the order in the first argument and tell the outcome on standard output, as one line of JSON.
+
+    Standard input is a lifeline: it ends when the driver does, and the run is saved and stopped.
+    """
+    channel = os.fdopen(os.dup(1), "w")
+    # Whatever libraries print belongs to the log, where standard error goes.
+    os.dup2(2, 1)
+    # A driver in the background of a shell passes on that Ctrl-C is to be ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    order = Order(**json.loads(sys.argv[1]))
+    try:
+        outcome = perform(order)
+    except Interrupted:
+        return
+    channel.write(json.dumps(outcome._asdict()) + "\n")
+    channel.flush()
+
+
+def _end_with_driver() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()
