@@ -19,12 +19,14 @@ class Toy(gymnasium.Env):
     broken_at = None
     """Step of an environment's life, over all its episodes, that gives NaN; None where all is well."""
 
-    def __init__(self, ends=False, own_mind=False):
+    def __init__(self, ends=False, own_mind=False, broken_at=None):
         # One more number to see where the process is told so: an environment that became another one.
         self.size = int(os.environ.get("TOY_SIZE", "3"))
         self.observation_space = spaces.Box(-np.inf, np.inf, (self.size,))
         self.action_space = spaces.Box(-1, 1, (2,))
         self.ends, self.own_mind, self.lived = ends, own_mind, 0
+        if broken_at is not None:
+            self.broken_at = broken_at
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -50,5 +52,6 @@ for name, limit, arguments in (
     ("Ending-v0", HORIZON, {"ends": True}),
     ("OwnMind-v0", HORIZON, {"own_mind": True}),
     ("Long-v0", LONG, {}),
+    ("Breaking-v0", HORIZON, {"broken_at": 500}),
 ):
     gymnasium.register(name, entry_point=Toy, max_episode_steps=limit, kwargs=arguments)

@@ -10,7 +10,7 @@ from skillscape.errors import Interrupted, UserError
 from skillscape.sweeps.conduct import Executor
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.spec import Resources
-from skillscape.sweeps.work import Order, Outcome, perform
+from skillscape.sweeps.work import Order, Outcome, perform_values, sees
 
 SAVING = 120.0
 """Seconds that runs have to save when they are stopped."""
@@ -26,22 +26,9 @@ def _ray() -> Any:  # noqa: ANN401  an optional package
     return ray
 
 
-def _perform(values: dict[str, Any]) -> dict[str, Any]:
-    """The task: ``perform``, with plain values in and out. It has a process for itself, see ``max_calls``."""
-    return perform(Order(**values))._asdict()
-
-
-def _sees(path: str, content: str) -> bool:
-    """The task that looks for the driver's file from a node."""
-    try:
-        return Path(path).read_text() == content
-    except OSError:
-        return False
-
-
 @final
 class RayExecutor(Executor):
-    """One task per run. A task whose process or machine is lost runs again elsewhere and resumes from its checkpoint."""
+    """One task per run. A task whose process or machine is lost runs again elsewhere, from its checkpoint."""
 
     def __init__(self, resources: Resources, workers: int | None, address: str | None, runs: Path) -> None:
         """Connect to the cluster at ``address``, or start one here, and check that every node sees ``runs``.
@@ -59,7 +46,7 @@ class RayExecutor(Executor):
         except BaseException:
             self._leave()
             raise
-        self._task = ray.remote(_perform).options(
+        self._task = ray.remote(
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
             max_retries=resources.retries,
@@ -67,13 +54,15 @@ class RayExecutor(Executor):
             retry_exceptions=[Interrupted],
             # A process per run: JAX gives back neither memory nor threads.
             max_calls=1,
-        )
+        )(perform_values)
 
     def _connect(self, address: str | None) -> None:
         workers = None if self._workers is None else self._workers * self._resources.cpus
         # Workers of a cluster that is started here import what the driver can, also with a folder put in front by hand.
         paths = [path for path in sys.path if path]
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, *_paths()]))
+        # Nothing is told to anyone about what runs here.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
             self._ray.init(log_to_driver=False, logging_level="ERROR", **options)
@@ -94,7 +83,7 @@ class RayExecutor(Executor):
         token.write_text(token.name)
         try:
             looks = {
-                node["NodeManagerAddress"]: ray.remote(_sees)
+                node["NodeManagerAddress"]: ray.remote(sees)
                 .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
                 .remote(str(token), token.name)
                 for node in nodes

@@ -44,7 +44,7 @@ class Executor(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask every run to save and end, and wait until they have."""
+        """Ask every run under way to save and end, wait until they have, and give back what was taken."""
 
 
 class Progress(NamedTuple):
@@ -107,9 +107,9 @@ class Conductor:
                 if time.monotonic() - self._written > WRITE_EVERY:
                     self._write()
         except KeyboardInterrupt:
-            self._executor.stop()
             raise Interrupted from None
         finally:
+            self._executor.stop()
             self._write()
         return self._report()
 

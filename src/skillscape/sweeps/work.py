@@ -75,6 +75,19 @@ def perform(order: Order) -> Outcome:
         return Outcome(results)
 
 
+def perform_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The same as a task of Ray, which has a process for itself: plain values in and out."""
+    return perform(Order(**values))._asdict()
+
+
+def sees(path: str, content: str) -> bool:
+    """Whether a file of the driver can be read here: the task that looks whether a node shares the folder of runs."""
+    try:
+        return Path(path).read_text() == content
+    except OSError:
+        return False
+
+
 def _settle(order: Order) -> None:
     """Keep to the cores and threads that were given; libraries read these variables when they are loaded."""
     if order.cores and platform.system() == "Linux":

@@ -1,0 +1,125 @@
+"""A sweep on a real cluster of two nodes that loses a worker process and then a whole node."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from skillscape.errors import UserError
+from skillscape.sweeps.cluster import RayExecutor
+from skillscape.sweeps.conduct import Conductor, log_file, results_folder
+from skillscape.sweeps.local import LocalExecutor
+from skillscape.sweeps.plan import plan
+from skillscape.sweeps.spec import Resources, Sweep
+from skillscape.sweeps.work import bookkeeping, trained_steps
+
+pytestmark = [
+    pytest.mark.slow,
+    # Ray's own: what it will change some day, and the pipes of the processes that it leaves behind.
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+ray = pytest.importorskip("ray")
+
+TESTS = Path(__file__).parents[1]
+SWEEP = Sweep(
+    name="lost",
+    methods=("diayn", "ddpg"),
+    envs=("gym/toys:Toy-v0",),
+    preset="smoke",
+    steps=4000,
+    finetuning_steps=4000,
+    skills=("own", "random"),
+    resources=Resources(cpus=1, retries=3),
+)
+COMPARED = ("metrics.csv", "evaluation.csv", "results.json", "config.json")
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """What the processes of the cluster and of the workers inherit."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent / "src")]))
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+
+
+@pytest.fixture
+def cluster(environment):
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def holder(runs, folder):
+    """The process that holds a run, and its parent."""
+    process = int(bookkeeping(runs, "locks", f"{folder}.lock").read_text().split()[0])
+    status = Path(f"/proc/{process}/stat").read_text()
+    return process, int(status.rpartition(")")[2].split()[1])
+
+
+class Misfortune:
+    """Kills the process of the first run that is half done, then the second node while it has one half done."""
+
+    def __init__(self, runs, planned, cluster, node):
+        self.runs, self.planned, self.cluster, self.node = runs, planned, cluster, node
+        self.raylet = node.all_processes["raylet"][0].process.pid
+        self.lost_process = self.lost_node = None
+
+    def __call__(self, progress):
+        for run in self.planned:
+            if (self.runs / run.folder / "results.json").exists() or not trained_steps(self.runs, run.folder):
+                continue
+            try:
+                process, parent = holder(self.runs, run.folder)
+            except (OSError, IndexError):
+                continue
+            if self.lost_process is None:
+                os.kill(process, signal.SIGKILL)
+                self.lost_process = run.folder
+            elif self.lost_node is None and parent == self.raylet and run.folder != self.lost_process:
+                self.cluster.remove_node(self.node, allow_graceful=False)
+                self.lost_node = run.folder
+
+
+def test_every_run_finishes_once_whatever_is_lost(cluster, tmp_path):
+    planned = plan(SWEEP)
+    assert [run.kind for run in planned] == ["pretrain", "finetune", "finetune", "scratch"]
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
+    disturbed.mkdir()
+    misfortune = Misfortune(disturbed, planned, cluster, node)
+    executor = RayExecutor(SWEEP.resources, None, cluster.address, disturbed)
+    assert executor.cores == 2
+    report = Conductor(SWEEP, planned, disturbed, executor).conduct(misfortune)
+    assert misfortune.lost_process is not None
+    assert misfortune.lost_node is not None
+    assert report.failures == {}
+    assert list(report.results) == [run.folder for run in planned]
+    for folder in (misfortune.lost_process, misfortune.lost_node):
+        lines = log_file(disturbed, SWEEP, folder).read_text().splitlines()
+        assert sum(" process " in line for line in lines) == 2
+        assert sum(line.endswith(" finished") for line in lines) == 1
+        # It went on from its checkpoint, not from the start.
+        assert sum(" 1,000/4,000 steps " in line for line in lines) == 1
+
+    Conductor(SWEEP, planned, whole, LocalExecutor(SWEEP.resources, 2)).conduct(lambda _: None)
+    for run in planned:
+        for name in COMPARED:
+            assert (disturbed / run.folder / name).read_bytes() == (whole / run.folder / name).read_bytes(), name
+    tables = [(results_folder(runs, SWEEP) / "results.csv").read_text() for runs in (disturbed, whole)]
+    assert tables[0] == tables[1]
+    assert len(tables[0].splitlines()) == 1 + len(planned)
+
+
+def test_what_the_cluster_cannot_do_is_said_at_once(cluster, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="has 64 cores and 0 GPUs"):
+        RayExecutor(Resources(cpus=64), None, cluster.address, tmp_path)
+    monkeypatch.setattr("skillscape.sweeps.cluster.sees", lambda path, content: False)
+    with pytest.raises(UserError, match="does not see"):
+        RayExecutor(Resources(), None, cluster.address, tmp_path)
+    assert list(tmp_path.iterdir()) == []
