@@ -15,7 +15,7 @@ demo: install  ## train SD3 with 10 skills in square_a, print the measures, draw
 test: install  ## the fast suite
 	$(BIN)/python -m pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadfile
 
-test-slow: install  ## everything, some of it for minutes
+test-slow: install $(VENV)/.installed-ray  ## everything, some of it for minutes
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
 
 lint: install  ## ruff and the type checker
@@ -34,6 +34,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("skillscape needs Python 3.11 or newer; say make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,urlb]'
+	@touch $@
+
+# Ray is large, and only a slow test needs it.
+$(VENV)/.installed-ray: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	@touch $@
 
 clean:  ## remove the virtual environment and caches, not the runs

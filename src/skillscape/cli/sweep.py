@@ -4,10 +4,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -63,10 +64,10 @@ def sweep_command(arguments: list[str]) -> None:
     except OSError as error:
         raise UserError(f"Cannot write to {options.runs}: {error.strerror}; choose other --runs.") from error
     display = _Lines(sweep.name)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    executor = _executor(options, sweep, runs)
     try:
-        report = Conductor(sweep, planned, runs, executor).conduct(display.show)
+        with _polite_kill():
+            executor = _executor(options, sweep, runs)
+            report = Conductor(sweep, planned, runs, executor).conduct(display.show)
     except Interrupted:
         display.end()
         print("skillscape: stopped and saved; the same command goes on where it was.", file=sys.stderr)
@@ -82,6 +83,16 @@ def sweep_command(arguments: list[str]) -> None:
             f"{len(report.failures)} of {len(planned)} runs failed; repair what the lines above say and run the same "
             "command again: only what is left is trained."
         )
+
+
+@contextmanager
+def _polite_kill() -> Iterator[None]:
+    """Let a polite kill do what Ctrl-C does; a batch system sends one before it takes the machine away."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _executor(options: SweepOptions, sweep: "Sweep", runs: Path) -> "Executor":
@@ -151,20 +162,18 @@ def _print_plan(sweep: "Sweep", planned: "Sequence[PlannedRun]", runs: Path) -> 
 
 
 def _print_graph(planned: "Sequence[PlannedRun]", estimate: "Estimate") -> None:
-    """One line per pre-training and environment: how many seeds, and what is fine-tuned from it."""
-    groups: dict[tuple[str, str], list[Any]] = {}
+    """One line per environment, and one per pre-training in it: how many runs, and what begins with it."""
+    groups: dict[str, dict[str, list[PlannedRun]]] = {}
     for run in planned:
         source = Path(run.needs or run.folder).parent.name if run.kind != "scratch" else run.method
-        groups.setdefault((run.env, source), []).append(run)
-    width = max(len(source) for _, source in groups)
-    for (env, source), runs in groups.items():
-        seeds = len({run.seed for run in runs})
-        tuned = [run for run in runs if run.kind != "pretrain"]
-        tasks = list(dict.fromkeys(run.task for run in tuned))
-        ways = len(tuned) // max(1, len(tasks) * seeds)
-        first = "from scratch" if runs[0].kind == "scratch" else f"{len(runs) - len(tuned)} pre-trainings"
-        names = ", ".join(tasks)
-        then = f" → {len(tuned)} runs on {names}" if tuned else ""
-        ways_text = f", {ways} ways each" if ways > 1 else ""
-        hours = estimate.total(runs) / 3600
-        print(f"{source:<{width}}  {env}, {seeds} seeds: {first}{then}{ways_text}; {hours:,.1f} core hours")
+        groups.setdefault(run.env, {}).setdefault(source, []).append(run)
+    width = max(len(source) for sources in groups.values() for source in sources)
+    for env, sources in groups.items():
+        tasks = dict.fromkeys(run.task for runs in sources.values() for run in runs if run.task is not None)
+        print(f"{env}{': ' if tasks else ''}{', '.join(tasks)}")
+        for source, runs in sources.items():
+            number = {kind: sum(run.kind == kind for run in runs) for kind in ("pretrain", "finetune", "scratch")}
+            what = f"{number['scratch']} from scratch" if number["scratch"] else f"{number['pretrain']} pre-trainings"
+            then = f" → {number['finetune']} fine-tunings" if number["finetune"] else ""
+            hours = estimate.total(runs) / 3600
+            print(f"  {source:<{width}}  {what + then:<40}{hours:>12,.2f} core hours")

@@ -18,6 +18,7 @@ from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.spec import Resources
 from skillscape.sweeps.work import Order, Outcome
 
+COMMAND = (sys.executable, "-m", "skillscape.sweeps.work")
 LOOK_EVERY = 0.05
 SAVING = 120.0
 """Seconds that runs have to save when they are stopped."""
@@ -58,7 +59,7 @@ class _Worker:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "skillscape.sweeps.work", json.dumps(self.order._asdict())],
+                [*COMMAND, json.dumps(self.order._asdict())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -1,0 +1,320 @@
+"""Carrying out a plan: order, failures, losses, what is told and what is written. The runs are stood in for."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillscape.cli import main
+from skillscape.errors import Interrupted, UserError
+from skillscape.sweeps import local
+from skillscape.sweeps.conduct import Conductor, Executor, results_folder
+from skillscape.sweeps.estimate import Estimate, note_pace, shipped_rates, shipped_seconds_per_step
+from skillscape.sweeps.local import LocalExecutor, available_cores, slots
+from skillscape.sweeps.plan import plan
+from skillscape.sweeps.spec import Resources, Sweep
+from skillscape.sweeps.work import Outcome
+
+STUB = Path(__file__).parent / "stub_worker.py"
+TASKS = ("walker_run", "walker_walk")
+
+
+def grid(*methods, **changes):
+    return Sweep("grid", methods, ("walker",), tasks=TASKS, preset="smoke", **changes)
+
+
+@pytest.fixture(autouse=True)
+def _stubbed(monkeypatch):
+    monkeypatch.setattr(local, "COMMAND", (sys.executable, str(STUB)))
+
+
+class Recorder(Executor):
+    """Ends every run at once, in the order in which they were begun; those with a reason fail."""
+
+    def __init__(self, capacity, reasons=None):
+        self.capacity, self.reasons = capacity, reasons or {}
+        self.under_way, self.began, self.stopped, self.most = [], [], False, 0
+
+    @property
+    def room(self):
+        return self.capacity - len(self.under_way)
+
+    @property
+    def cores(self):
+        return float(self.capacity)
+
+    def submit(self, run, order):
+        assert run.folder not in self.began
+        self.began.append(run.folder)
+        self.under_way.append(run)
+        self.most = max(self.most, len(self.under_way))
+
+    def wait(self, seconds):
+        run = self.under_way.pop(0)
+        reason = self.reasons.get(run.folder, "")
+        return [(run, Outcome(None if reason else {"measures": {"return": 1.0}}, reason))]
+
+    def stop(self):
+        self.stopped = True
+
+
+def conduct(sweep, runs, executor, told=None):
+    planned = plan(sweep)
+    progress = [] if told is None else told
+    return planned, Conductor(sweep, planned, runs, executor).conduct(progress.append)
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 100])
+def test_every_run_begins_once_and_after_what_it_needs(tmp_path, capacity):
+    executor = Recorder(capacity)
+    planned, report = conduct(grid("diayn", "ddpg", seeds=(0, 1)), tmp_path, executor)
+    assert sorted(executor.began) == sorted(run.folder for run in planned)
+    for run in planned:
+        if run.needs is not None:
+            assert executor.began.index(run.needs) < executor.began.index(run.folder)
+    assert executor.most <= capacity
+    assert executor.stopped
+    assert list(report.results) == [run.folder for run in planned]
+
+
+def test_a_failure_holds_back_only_what_needs_it(tmp_path):
+    sweep = grid("diayn", "ddpg", seeds=(0, 1))
+    broken = plan(sweep)[0]
+    planned, report = conduct(sweep, tmp_path, Recorder(2, {broken.folder: "it broke"}))
+    held_back = {run.folder for run in planned if run.needs == broken.folder}
+    assert report.failures == {
+        broken.folder: "it broke",
+        **dict.fromkeys(held_back, f"needs {broken.folder}, which failed"),
+    }
+    assert set(report.results) == {run.folder for run in planned} - {broken.folder} - held_back
+
+
+def test_progress_counts_down(tmp_path):
+    told = []
+    sweep = grid("diayn", "ddpg")
+    planned, _ = conduct(sweep, tmp_path, Recorder(1, {plan(sweep)[1].folder: "it broke"}), told)
+    assert (told[0].done, told[0].total) == (0, len(planned))
+    assert told[0].seconds_left == pytest.approx(Estimate(tmp_path).total(planned))
+    assert (told[-1].done, told[-1].failed, told[-1].running, told[-1].seconds_left) == (len(planned) - 1, 1, 0, 0.0)
+    left = [progress.seconds_left for progress in told]
+    assert left == sorted(left, reverse=True)
+    assert sum("failed: it broke" in progress.news for progress in told) == 1
+
+
+def test_the_results_are_one_row_per_run(tmp_path):
+    sweep = grid("diayn", "ddpg")
+    failed = plan(sweep)[-1].folder
+    planned, report = conduct(sweep, tmp_path, Recorder(2, {failed: "it broke"}))
+    folder = results_folder(tmp_path, sweep)
+    table = json.loads((folder / "results.json").read_text())
+    assert (table["planned"], table["finished"], table["failed"]) == (5, 4, {failed: "it broke"})
+    with (folder / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["folder"] for row in rows] == [row["folder"] for row in table["runs"]] == list(report.results)
+    assert rows[1] | {"folder": ""} == {
+        "folder": "",
+        "kind": "finetune",
+        "method": "diayn",
+        "env": "walker",
+        "task": planned[1].task,
+        "seed": "0",
+        "preset": "smoke",
+        "steps": "2000",
+        "noise": "0.0",
+        "skill_strategy": "own",
+        "snapshot": "",
+        "return": "1.0",
+    }
+    assert not list(folder.glob("*.partial"))
+
+
+# Processes of this machine
+
+
+def attempts(runs, run):
+    return (runs / run.folder / "attempts").read_text().splitlines()
+
+
+def test_runs_are_processes_on_cores_of_their_own(tmp_path):
+    sweep = grid("diayn", seeds=(0, 1), resources=Resources(cpus=1))
+    planned, report = conduct(sweep, tmp_path, LocalExecutor(sweep.resources, None))
+    assert [report.results[run.folder]["measures"]["return"] for run in planned] == [run.seed + 0.5 for run in planned]
+    told = {attempts(tmp_path, run)[0] for run in planned}
+    # The stub shows where it runs and what it was told: the real worker goes there itself.
+    cores = {line.split("] ")[1] + "]" for line in told}
+    assert cores <= {f"[{core}]" for core in available_cores()}
+    assert all(line.endswith(" 1") for line in told)
+    log = results_folder(tmp_path, sweep) / "logs" / f"{planned[0].folder}.log"
+    assert log.read_text() == "a library says something\n"
+
+
+def test_finished_runs_are_not_begun_again(tmp_path):
+    sweep = grid("diayn")
+    conduct(sweep, tmp_path, LocalExecutor(sweep.resources, 2))
+    told = []
+    planned, report = conduct(sweep, tmp_path, LocalExecutor(sweep.resources, 2), told)
+    assert told[0].news == "3 of 3 runs are finished already"
+    assert len(report.results) == 3
+    assert all(len(attempts(tmp_path, run)) == 1 for run in planned)
+
+
+def test_a_lost_process_is_started_again(tmp_path):
+    sweep = grid("rnd")
+    planned, report = conduct(sweep, tmp_path, LocalExecutor(sweep.resources, 2))
+    assert report.failures == {}
+    assert all(len(attempts(tmp_path, run)) == 2 for run in planned)
+
+
+def test_a_process_that_is_always_lost_is_given_up(tmp_path):
+    sweep = grid("smm", "diayn", resources=Resources(retries=2))
+    planned, report = conduct(sweep, tmp_path, LocalExecutor(sweep.resources, 2))
+    assert report.failures[planned[0].folder] == "its process was lost 3 times, the last time killed by signal 9"
+    assert len(attempts(tmp_path, planned[0])) == 3
+    assert len(report.results) == 3
+
+
+def test_ctrl_c_lets_every_run_save(tmp_path):
+    sweep = grid("apt", "diayn")
+    planned = plan(sweep)
+    slow = next(run for run in planned if run.method == "apt" and run.kind == "pretrain")
+    quick = [run for run in planned if run.method == "diayn"]
+
+    def interrupt(progress):
+        if (tmp_path / slow.folder / "ready").exists() and progress.done == len(quick):
+            raise KeyboardInterrupt
+
+    executor = LocalExecutor(sweep.resources, 2)
+    with pytest.raises(Interrupted):
+        Conductor(sweep, planned, tmp_path, executor).conduct(interrupt)
+    assert (tmp_path / slow.folder / "saved").exists()
+    assert executor.processes == []
+    table = json.loads((results_folder(tmp_path, sweep) / "results.json").read_text())
+    assert [row["folder"] for row in table["runs"]] == [run.folder for run in quick]
+
+
+def test_slots_share_out_the_cores(monkeypatch):
+    monkeypatch.setattr(local, "available_cores", lambda: [2, 3, 5, 7])
+    assert slots(None, 1) == [(2,), (3,), (5,), (7,)]
+    assert slots(None, 2) == [(2, 3), (5, 7)]
+    assert slots(None, 3) == [(2, 3, 5)]
+    assert slots(None, 8) == [(2, 3, 5, 7)]
+    assert slots(3, 2) == [(2, 3), (5, 7), (2, 3)]
+    with pytest.raises(UserError, match="--workers must be at least 1"):
+        LocalExecutor(Resources(), 0)
+
+
+# Estimates
+
+
+def test_shipped_rates_cover_every_preset_and_method():
+    rates = shipped_rates()
+    assert rates["how"]
+    assert rates["machine"]
+    for preset in ("smoke", "compact", "paper"):
+        for run in plan(Sweep("grid", ("sd3", "icm", "ddpg"), ("walker", "quadruped", "jaco"), preset=preset)):
+            assert shipped_seconds_per_step(run) > 0
+    assert shipped_seconds_per_step(plan(Sweep("grid", ("sd3",), ("maze/square_a",)))[0]) > 0
+
+
+def test_a_larger_preset_takes_longer():
+    small, large = (plan(Sweep("grid", ("sd3",), ("walker",), preset=preset))[0] for preset in ("compact", "paper"))
+    assert shipped_seconds_per_step(large) > 10 * shipped_seconds_per_step(small)
+
+
+def test_what_was_measured_here_goes_before_what_was_shipped(tmp_path):
+    runs = plan(grid("diayn", seeds=(0, 1)))
+    source, tuned = runs[0], runs[1]
+    before = Estimate(tmp_path)
+    note_pace(source, tmp_path, 1000, 5.0)
+    note_pace(runs[3], tmp_path, 3000, 7.0)
+    (tmp_path / "sweeps" / "paces" / "damaged.json").write_text("{")
+    after = Estimate(tmp_path)
+    assert after.core_seconds(source) == pytest.approx(source.steps * 12.0 / 4000)
+    assert after.core_seconds(source, 10) == pytest.approx(10 * 12.0 / 4000)
+    assert after.core_seconds(tuned) == before.core_seconds(tuned)
+
+
+# The command
+
+
+def write(folder, methods, more=""):
+    path = folder / "grid.toml"
+    path.write_text(
+        f'methods = {json.dumps(methods)}\nenvs = ["walker"]\npreset = "smoke"\ntasks = ["walker_run"]\n{more}'
+    )
+    return str(path)
+
+
+def test_the_command_trains_and_says_where_the_results_are(tmp_path, capsys):
+    runs = tmp_path / "runs"
+    main(["sweep", write(tmp_path, ["diayn", "ddpg"]), "--runs", str(runs), "--workers", "2"])
+    printed = capsys.readouterr()
+    folder = runs / "sweeps" / "grid"
+    assert printed.out.splitlines() == ["3 of 3 runs are finished.", f"{folder}/results.json", f"{folder}/results.csv"]
+    assert "3 of 3 runs done · 0 running · 0 left" in printed.err
+
+
+def test_failed_runs_are_told_at_the_end_with_their_logs(tmp_path, capsys):
+    runs = tmp_path / "runs"
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", write(tmp_path, ["icm", "diayn"]), "--runs", str(runs)])
+    assert stop.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out.startswith("2 of 4 runs are finished.")
+    broken, held_back, last = printed.err.splitlines()[-3:]
+    name = "urlb-smoke-2000-2000/icm-walker/seed_0"
+    log = runs / "sweeps" / "grid" / "logs" / f"{name}.log"
+    assert broken == f"{name} failed: the environment broke; see {log}"
+    assert log.exists()
+    assert f"failed: needs {name}, which failed" in held_back
+    assert last.startswith("skillscape: 2 of 4 runs failed; repair what the lines above say")
+
+
+def test_a_dry_run_counts_and_touches_nothing(tmp_path, capsys):
+    path = Path(__file__).parents[2] / "sweeps" / "paper-urlb.toml"
+    main(["sweep", str(path), "--dry-run", "--runs", str(tmp_path / "runs")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "paper-urlb: 2,070 runs = 390 pre-trainings + 1,560 fine-tunings + 120 from scratch; 0 are"
+    )
+    assert len(lines) < 60
+    assert sum("10 pre-trainings → 40 fine-tunings" in line for line in lines) == 39
+    assert any("core hours in all" in line for line in lines)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.toml"], "Cannot read the sweep none.toml"),
+        (["SPEC", "--address", "auto"], "--address is for --on ray"),
+        (["SPEC", "--workers", "0"], "--workers must be at least 1"),
+        (["SPEC", "--runs", "/dev/null/runs"], "choose other --runs"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, capsys, arguments, said):
+    path = write(tmp_path, ["diayn"])
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", *(path if argument == "SPEC" else argument for argument in arguments)])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_what_the_grid_gets_wrong_names_the_file(tmp_path, capsys):
+    path = write(tmp_path, ["diayn"], "[objective]\nregularity = 1.0\n")
+    with pytest.raises(SystemExit):
+        main(["sweep", path, "--dry-run"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"skillscape: {path}: objective.regularity is no setting of diayn; known are ")
+
+
+def test_ray_that_is_not_installed_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", write(tmp_path, ["diayn"]), "--on", "ray", "--runs", str(tmp_path / "runs")])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith('run `pip install "skillscape[ray]"`, or use --on local.')
