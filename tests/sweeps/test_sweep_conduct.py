@@ -42,6 +42,10 @@ class Recorder(Executor):
         return self.capacity - len(self.under_way)
 
     @property
+    def running(self):
+        return len(self.under_way)
+
+    @property
     def cores(self):
         return float(self.capacity)
 
@@ -230,6 +234,8 @@ def test_what_was_measured_here_goes_before_what_was_shipped(tmp_path):
     note_pace(source, tmp_path, 1000, 5.0)
     note_pace(runs[3], tmp_path, 3000, 7.0)
     (tmp_path / "sweeps" / "paces" / "damaged.json").write_text("{")
+    before.learn_from(source)
+    assert before.core_seconds(source) == pytest.approx(source.steps * 5.0 / 1000)
     after = Estimate(tmp_path)
     assert after.core_seconds(source) == pytest.approx(source.steps * 12.0 / 4000)
     assert after.core_seconds(source, 10) == pytest.approx(10 * 12.0 / 4000)

@@ -115,14 +115,26 @@ class RayExecutor(Executor):
 
     @property
     def room(self) -> int:
-        """Tasks that may be handed over: Ray itself keeps those waiting that it has no room for."""
-        return sys.maxsize if self._workers is None else self._workers - len(self._pending)
+        """Tasks that may be handed over; twice as many as fit, so that a cluster that can grow sees reason to."""
+        return (2 * self._capacity if self._workers is None else self._workers) - len(self._pending)
+
+    @property
+    def running(self) -> int:
+        """Tasks at work, if all that fit are."""
+        return min(self._capacity, len(self._pending))
+
+    @property
+    def _capacity(self) -> int:
+        """Runs that the cluster has the cores and GPUs for."""
+        wanted = {"CPU": float(self._resources.cpus), "GPU": self._resources.gpus}
+        every = self._ray.cluster_resources()
+        return max(1, int(min(every.get(kind, 0) / number for kind, number in wanted.items() if number)))
 
     @property
     def cores(self) -> float:
-        """Cores of the cluster, or of so many runs."""
-        every = float(self._ray.cluster_resources().get("CPU", 1))
-        return every if self._workers is None else min(every, float(self._workers * self._resources.cpus))
+        """Cores of as many runs as there are at a time."""
+        number = self._capacity if self._workers is None else min(self._capacity, self._workers)
+        return float(number * self._resources.cpus)
 
     def submit(self, run: PlannedRun, order: Order) -> None:
         """Hand a task to Ray."""

@@ -18,6 +18,8 @@ from skillscape.training.runs import versions, write_json
 
 WRITE_EVERY = 10.0
 """Seconds between two writings of the results gathered so far."""
+ESTIMATE_EVERY = 10.0
+"""Seconds between two looks at how far the runs under way are."""
 COLUMNS = ("kind", "method", "env", "task", "seed", "preset", "steps", "noise", "skill_strategy", "snapshot")
 
 
@@ -28,6 +30,11 @@ class Executor(ABC):
     @abstractmethod
     def room(self) -> int:
         """How many more runs it takes now."""
+
+    @property
+    @abstractmethod
+    def running(self) -> int:
+        """How many runs are at work, as far as it knows."""
 
     @property
     @abstractmethod
@@ -84,7 +91,8 @@ class Conductor:
         self._sweep, self._planned, self._runs, self._executor = sweep, planned, runs, executor
         self._standing = _Standing()
         self._estimate = Estimate(runs)
-        self._written = time.monotonic()
+        self._written = self._estimated = time.monotonic()
+        self._seconds_left = 0.0
 
     def conduct(self, on_progress: Callable[[Progress], None]) -> Report:
         """Bring every run to its end; Ctrl-C saves those under way and raises ``Interrupted``."""
@@ -100,7 +108,7 @@ class Conductor:
             on_progress(self._progress(f"{len(standing.results)} of {len(self._planned)} runs are finished already"))
             while waiting or standing.running:
                 waiting = self._hand_out(waiting, on_progress)
-                for run, outcome in self._executor.wait(1.0):
+                for run, outcome in self._executor.wait(1.0) if standing.running else ():
                     self._end(run, outcome)
                     on_progress(self._progress(self._news(run)))
                 on_progress(self._progress(""))
@@ -139,7 +147,7 @@ class Conductor:
             standing.failures[run.folder] = outcome.reason
         else:
             standing.results[run.folder] = outcome.results
-            self._estimate = Estimate(self._runs)
+            self._estimate.learn_from(run)
 
     def _news(self, run: PlannedRun) -> str:
         reason = self._standing.failures.get(run.folder)
@@ -147,19 +155,24 @@ class Conductor:
 
     def _progress(self, news: str) -> Progress:
         standing = self._standing
-        left = 0.0
+        if news or time.monotonic() - self._estimated > ESTIMATE_EVERY:
+            self._seconds_left, self._estimated = self._core_seconds_left() / self._executor.cores, time.monotonic()
+        return Progress(
+            done=len(standing.results),
+            failed=len(standing.failures),
+            running=self._executor.running,
+            total=len(self._planned),
+            seconds_left=self._seconds_left,
+            news=news,
+        )
+
+    def _core_seconds_left(self) -> float:
+        standing, left = self._standing, 0.0
         for run in self._planned:
             if run.folder not in standing.results and run.folder not in standing.failures:
                 taken = trained_steps(self._runs, run.folder) if run.folder in standing.running else 0
                 left += self._estimate.core_seconds(run, max(run.steps - taken, 0))
-        return Progress(
-            done=len(standing.results),
-            failed=len(standing.failures),
-            running=len(standing.running),
-            total=len(self._planned),
-            seconds_left=left / self._executor.cores,
-            news=news,
-        )
+        return left
 
     def _report(self) -> Report:
         folders = [run.folder for run in self._planned]

@@ -74,19 +74,23 @@ class Estimate:
 
     def __init__(self, runs: Path) -> None:
         """Read what was measured below ``runs``."""
+        self._runs = runs
         self._measured: dict[Key, Pace] = {}
         for path in sorted((runs / "sweeps" / "paces").rglob("*.json")):
-            try:
-                values = json.loads(path.read_text())
-                key = Key(*(values[name] for name in Key._fields))
-                self.add(key, Pace(values["steps"], values["core_seconds"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # an estimate is worth no error
+            self._read(path)
 
-    def add(self, key: Key, pace: Pace) -> None:
-        """Count one more measurement."""
-        steps, seconds = self._measured.get(key, Pace(0, 0.0))
-        self._measured[key] = Pace(steps + pace.steps, seconds + pace.core_seconds)
+    def learn_from(self, run: PlannedRun) -> None:
+        """Count a run that has ended since."""
+        self._read(bookkeeping(self._runs, "paces", f"{run.folder}.json"))
+
+    def _read(self, path: Path) -> None:
+        try:
+            values = json.loads(path.read_text())
+            key = Key(*(values[name] for name in Key._fields))
+            steps, seconds = self._measured.get(key, Pace(0, 0.0))
+            self._measured[key] = Pace(steps + values["steps"], seconds + values["core_seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # an estimate is worth no error
 
     @property
     def measured(self) -> int:

@@ -95,6 +95,11 @@ class LocalExecutor(Executor):
         return len(self._free)
 
     @property
+    def running(self) -> int:
+        """Workers with a run."""
+        return len(self._workers)
+
+    @property
     def cores(self) -> float:
         """Cores of all workers."""
         return self._cores
