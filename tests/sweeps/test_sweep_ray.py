@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skillscape.errors import UserError
+from skillscape.errors import Interrupted, UserError
 from skillscape.sweeps.cluster import RayExecutor
 from skillscape.sweeps.conduct import Conductor, log_file, results_folder
 from skillscape.sweeps.local import LocalExecutor
@@ -14,12 +16,7 @@ from skillscape.sweeps.plan import plan
 from skillscape.sweeps.spec import Resources, Sweep
 from skillscape.sweeps.work import bookkeeping, trained_steps
 
-pytestmark = [
-    pytest.mark.slow,
-    # Ray's own: what it will change some day, and the pipes of the processes that it leaves behind.
-    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.slow
 ray = pytest.importorskip("ray")
 
 TESTS = Path(__file__).parents[1]
@@ -114,6 +111,31 @@ def test_every_run_finishes_once_whatever_is_lost(cluster, tmp_path):
     tables = [(results_folder(runs, SWEEP) / "results.csv").read_text() for runs in (disturbed, whole)]
     assert tables[0] == tables[1]
     assert len(tables[0].splitlines()) == 1 + len(planned)
+
+
+def test_ctrl_c_lets_a_task_save(cluster, tmp_path):
+    sweep = replace(SWEEP, methods=("ddpg",), finetuning_steps=100_000)
+    (run,) = planned = plan(sweep)
+
+    def interrupt(progress):
+        if trained_steps(tmp_path, run.folder):
+            raise KeyboardInterrupt
+
+    executor = RayExecutor(sweep.resources, None, cluster.address, tmp_path)
+    with pytest.raises(Interrupted):
+        Conductor(sweep, planned, tmp_path, executor).conduct(interrupt)
+    assert log_file(tmp_path, sweep, run.folder).read_text().endswith(" stopped and saved\n")
+    assert not ray.is_initialized()
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    for wrong in (address, f"ray://{address}"):
+        with pytest.raises(UserError, match=f"Cannot reach the Ray cluster {wrong}: nothing answers there"):
+            RayExecutor(Resources(), None, wrong, tmp_path)
+    assert not ray.is_initialized()
 
 
 def test_what_the_cluster_cannot_do_is_said_at_once(cluster, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Runs as tasks of Ray: on any number of machines that share the folder of all runs."""
 
 import os
-import sys
+import socket
 import uuid
 from pathlib import Path
 from typing import Any, final
@@ -14,6 +14,8 @@ from skillscape.sweeps.work import Order, Outcome, perform_values, sees
 
 SAVING = 120.0
 """Seconds that runs have to save when they are stopped."""
+ANSWER = 10.0
+"""Seconds that a cluster has to accept a connection."""
 PROBE = 120.0
 """Seconds that a node has to say whether it sees the folder of all runs."""
 
@@ -24,6 +26,18 @@ def _ray() -> Any:  # noqa: ANN401  an optional package
     except ImportError as error:
         raise UserError('Ray is not installed; run `pip install "skillscape[ray]"`, or use --on local.') from error
     return ray
+
+
+def _answers(address: str) -> bool:
+    """Whether a machine listens at HOST:PORT; Ray itself would try for minutes. Other addresses it judges itself."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return True
+    try:
+        socket.create_connection((host, int(port)), ANSWER).close()
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 @final
@@ -57,17 +71,16 @@ class RayExecutor(Executor):
         )(perform_values)
 
     def _connect(self, address: str | None) -> None:
+        where = f"the Ray cluster {address}" if address else "a Ray cluster on this machine"
+        if address and not _answers(address):
+            raise UserError(f"Cannot reach {where}: nothing answers there; start it with `ray start --head`.")
         workers = None if self._workers is None else self._workers * self._resources.cpus
-        # Workers of a cluster that is started here import what the driver can, also with a folder put in front by hand.
-        paths = [path for path in sys.path if path]
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, *_paths()]))
         # Nothing is told to anyone about what runs here.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
             self._ray.init(log_to_driver=False, logging_level="ERROR", **options)
         except Exception as error:
-            where = f"the Ray cluster {address}" if address else "a Ray cluster on this machine"
             reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")
             raise UserError(f"Cannot reach {where}: {reason}; start it with `ray start --head`.") from error
 
@@ -82,16 +95,17 @@ class RayExecutor(Executor):
         token = runs / f".token-{uuid.uuid4().hex}"
         token.write_text(token.name)
         try:
-            looks = {
-                node["NodeManagerAddress"]: ray.remote(sees)
+            looks = [
+                ray.remote(sees)
                 .options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
                 .remote(str(token), token.name)
                 for node in nodes
-            }
-            for address, look in looks.items():
-                if not self._seen(address, look):
+            ]
+            for node, look in zip(nodes, looks, strict=True):
+                if not self._seen(node["NodeManagerAddress"], look):
                     raise UserError(
-                        f"The node {address} does not see {runs}; give --runs on a file system that all nodes share."
+                        f"The node {node['NodeManagerAddress']} does not see {runs}; give --runs on a file system that "
+                        "all nodes share."
                     )
         finally:
             token.unlink()
@@ -167,7 +181,3 @@ class RayExecutor(Executor):
     def _leave(self) -> None:
         if self._own:
             self._ray.shutdown()
-
-
-def _paths() -> list[str]:
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -65,8 +65,8 @@ def perform(order: Order) -> Outcome:
         except UserError as error:
             _note(log, f"failed: {error}")
             return Outcome(None, str(error))
-        except (Interrupted, KeyboardInterrupt):
-            _note(log, "stopped")
+        except (Interrupted, KeyboardInterrupt) as stop:
+            _note(log, "stopped and saved" if isinstance(stop, Interrupted) else "stopped")
             raise Interrupted from None
         except Exception as error:
             log.write(traceback.format_exc())
