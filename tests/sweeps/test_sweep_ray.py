@@ -25,9 +25,8 @@ SWEEP = Sweep(
     methods=("diayn", "ddpg"),
     envs=("gym/toys:Toy-v0",),
     preset="smoke",
-    steps=4000,
-    finetuning_steps=4000,
-    skills=("own", "random"),
+    steps=3000,
+    finetuning_steps=3000,
     resources=Resources(cpus=1, retries=3),
 )
 COMPARED = ("metrics.csv", "evaluation.csv", "results.json", "config.json")
@@ -77,14 +76,14 @@ class Misfortune:
             if self.lost_process is None:
                 os.kill(process, signal.SIGKILL)
                 self.lost_process = run.folder
-            elif self.lost_node is None and parent == self.raylet and run.folder != self.lost_process:
+            elif self.lost_node is None and parent == self.raylet:
                 self.cluster.remove_node(self.node, allow_graceful=False)
                 self.lost_node = run.folder
 
 
 def test_every_run_finishes_once_whatever_is_lost(cluster, tmp_path):
     planned = plan(SWEEP)
-    assert [run.kind for run in planned] == ["pretrain", "finetune", "finetune", "scratch"]
+    assert [run.kind for run in planned] == ["pretrain", "finetune", "scratch"]
     node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
@@ -97,12 +96,13 @@ def test_every_run_finishes_once_whatever_is_lost(cluster, tmp_path):
     assert misfortune.lost_node is not None
     assert report.failures == {}
     assert list(report.results) == [run.folder for run in planned]
-    for folder in (misfortune.lost_process, misfortune.lost_node):
+    lost = [misfortune.lost_process, misfortune.lost_node]
+    for folder in lost:
         lines = log_file(disturbed, SWEEP, folder).read_text().splitlines()
-        assert sum(" process " in line for line in lines) == 2
+        assert sum(" process " in line for line in lines) == 1 + lost.count(folder)
         assert sum(line.endswith(" finished") for line in lines) == 1
         # It went on from its checkpoint, not from the start.
-        assert sum(" 1,000/4,000 steps " in line for line in lines) == 1
+        assert sum(" 1,000/3,000 steps " in line for line in lines) == 1
 
     Conductor(SWEEP, planned, whole, LocalExecutor(SWEEP.resources, 2)).conduct(lambda _: None)
     for run in planned:
