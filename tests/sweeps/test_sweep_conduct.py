@@ -9,7 +9,7 @@ import pytest
 
 from skillscape.cli import main
 from skillscape.errors import Interrupted, UserError
-from skillscape.sweeps import local
+from skillscape.sweeps import estimate, local
 from skillscape.sweeps.conduct import Conductor, Executor, results_folder
 from skillscape.sweeps.estimate import Estimate, note_pace, shipped_rates, shipped_seconds_per_step
 from skillscape.sweeps.local import LocalExecutor, available_cores, slots
@@ -225,6 +225,15 @@ def test_shipped_rates_cover_every_preset_and_method():
 def test_a_larger_preset_takes_longer():
     small, large = (plan(Sweep("grid", ("sd3",), ("walker",), preset=preset))[0] for preset in ("compact", "paper"))
     assert shipped_seconds_per_step(large) > 10 * shipped_seconds_per_step(small)
+
+
+def test_a_method_that_was_not_measured_goes_by_its_ratio(monkeypatch):
+    tables = {"compact": {"ddpg": 2.0, "icm": 3.0, "sd3": 8.0}, "paper": {"ddpg": 100.0, "sd3": 900.0}}
+    rates = {"learning_core_milliseconds": tables, "acting_core_milliseconds": {"walker": 0.0}}
+    monkeypatch.setattr(estimate, "shipped_rates", lambda: rates)
+    runs = plan(Sweep("grid", ("icm", "sd3", "rnd"), ("walker",), tasks=(), preset="paper"))
+    # A learning step comes every second step; what nobody measured is taken for the slowest.
+    assert [1e3 * shipped_seconds_per_step(run) for run in runs] == pytest.approx([75.0, 450.0, 450.0])
 
 
 def test_what_was_measured_here_goes_before_what_was_shipped(tmp_path):

@@ -118,6 +118,20 @@ def test_an_environment_of_ones_own_is_its_own_task():
     assert [run.task for run in runs] == [None, TOY, TOY]
 
 
+def test_what_is_seen_has_folders_of_its_own():
+    envs = ("walker", "walker-pixels", "walker-pixels/reference", "maze-pixels/square_a")
+    runs = plan(Sweep("grid", ("diayn",), envs, tasks=("walker_run",), preset="smoke"))
+    assert [Path(run.folder).parent.as_posix() for run in runs] == [
+        "urlb-smoke-2000-2000/diayn-walker",
+        "urlb-smoke-2000-2000/diayn-walker_run",
+        "pixels-smoke-2000-2000/diayn-walker-pixels",
+        "pixels-smoke-2000-2000/diayn-walker-pixels-walker_run",
+        "pixels-smoke-2000-2000/diayn-walker-pixels-reference",
+        "pixels-smoke-2000-2000/diayn-walker-pixels-reference-walker_run",
+        "pixels-smoke-2000-2000/diayn-maze-pixels-square_a",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillscape.envs.urlb.tasks import DOMAINS
+from skillscape.experiments.urlb import SCRATCH
 from skillscape.presets import hosted_settings
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.work import bookkeeping
@@ -54,19 +55,28 @@ def shipped_rates() -> dict[str, Any]:
 def shipped_seconds_per_step(run: PlannedRun) -> float:
     """Core seconds of one environment step of a run, from the shipped rates."""
     rates = shipped_rates()
-    if run.env.startswith("maze"):
+    if run.env.startswith("maze/"):
         by_method = rates["maze_core_milliseconds_per_step"]
         return float(by_method.get(run.method, max(by_method.values()))) / 1e3
     chosen = hosted_settings(None, run.env, run.preset)
     # Fine-tuning learns with DDPG alone; the skill that it is shown costs next to nothing.
-    learning = rates["learning_core_milliseconds"].get(run.preset, {})
-    method = run.method if run.kind == "pretrain" else "ddpg"
-    update = learning.get(method, max(learning.values(), default=0.0))
+    update = _learning(run.preset, run.method if run.kind == "pretrain" else SCRATCH)
     acting = rates["acting_core_milliseconds"]
     step = acting.get(run.env, acting[ACTING_LIKE])
     horizon = DOMAINS[run.env].horizon if run.env in DOMAINS else 1000
     evaluation = chosen.evaluation_episodes * horizon / chosen.evaluate_every
     return float((1 + evaluation) * step + update / chosen.backbone.schedule.update_every) / 1e3
+
+
+def _learning(preset: str, method: str) -> float:
+    """Core milliseconds of a learning step; where a method was not measured, by its ratio to DDPG in other presets."""
+    tables: dict[str, dict[str, float]] = shipped_rates()["learning_core_milliseconds"]
+    # A preset without a measurement is taken for the one that most runs have.
+    own = tables.get(preset, tables["compact"])
+    if method in own:
+        return own[method]
+    ratios = [table[method] / table[SCRATCH] for table in tables.values() if method in table]
+    return own[SCRATCH] * max(ratios, default=max(own.values()) / own[SCRATCH])
 
 
 class Estimate:

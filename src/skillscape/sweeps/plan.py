@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 from skillscape.api import is_host, maze_name
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.host import OWN_PREFIX, make_host
+from skillscape.envs.host import OWN_PREFIX, PIXEL_DOMAINS, make_host
 from skillscape.envs.layouts import load_layout
-from skillscape.envs.urlb.tasks import DOMAINS
+from skillscape.envs.urlb.tasks import DOMAINS, Domain
 from skillscape.errors import UserError, choose
 from skillscape.experiments.urlb import SCRATCH, Part, Variant, shared_folder
 from skillscape.objectives import registry
@@ -101,15 +101,22 @@ def counts(runs: Sequence[PlannedRun]) -> dict[Kind, int]:
 
 def tasks_of(sweep: Sweep, env: str) -> tuple[str, ...]:
     """The tasks that an environment is fine-tuned on: an environment of Gymnasium is its own only one."""
-    every = DOMAINS[env].tasks if env in DOMAINS else (env,) if is_host(env) else ()
+    domain = _domain(env)
+    every = (env,) if env.startswith(OWN_PREFIX) else () if domain is None else domain.tasks
     return every if sweep.tasks is None else tuple(task for task in every if task in sweep.tasks)
+
+
+def _domain(env: str) -> Domain | None:
+    """The domain of URLB that an environment is, as numbers or in images."""
+    name = PIXEL_DOMAINS.get(env.partition("/")[0], env)
+    return DOMAINS.get(name)
 
 
 def _check_tasks(sweep: Sweep) -> None:
     for env in sweep.envs:
         if not is_host(env):
             load_layout(maze_name(env))
-        elif env not in DOMAINS:
+        elif _domain(env) is None:
             make_host(env).close()
     known = [task for env in sweep.envs for task in tasks_of(_every_task(sweep), env)]
     for task in sweep.tasks or ():
@@ -205,7 +212,8 @@ def _hosted_grid(sweep: Sweep, env: str) -> _Grid:
                 continue
             for objective, noise in itertools.product(_combinations(sweep.objective), sweep.noise):
                 templates += _pretrained(sweep, method, env, preset, noise, objective, backbone, budget)
-    return _Grid(templates, shared_folder(preset, budget, "urlb" if env in DOMAINS else "gym"))
+    family = "urlb" if env in DOMAINS else "gym" if env.startswith(OWN_PREFIX) else "pixels"
+    return _Grid(templates, shared_folder(preset, budget, family))
 
 
 def _place(env: str) -> str:
@@ -213,8 +221,10 @@ def _place(env: str) -> str:
 
 
 def _named_task(env: str, task: str) -> str:
+    if env in DOMAINS:
+        return task
     # An environment that is its own task needs another name for the folder of its fine-tuning.
-    return task if env in DOMAINS else f"{_place(env)}-task"
+    return f"{_place(env)}-{'task' if task == env else task}"
 
 
 def _from_scratch(
