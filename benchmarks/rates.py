@@ -140,6 +140,7 @@ def main() -> None:
         "processor time of single calls on one core, by benchmarks/rates.py; a step of a run is taken to cost its "
         "acting, that of its evaluations, and its share of a learning step"
     )
+    rates.setdefault("note", "")
     rates["machine"] = f"one core of {processor()}"
     for part in parts:
         name, _, only = part.partition("/")

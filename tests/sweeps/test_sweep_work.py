@@ -7,8 +7,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from skillscape.api import pretrain
+from skillscape.api import pretrain, train_from_scratch
 from skillscape.errors import Interrupted
+from skillscape.experiments.urlb import Benchmark, Variant, budget_of, parts, shared_folder
 from skillscape.sweeps import work
 from skillscape.sweeps.plan import plan
 from skillscape.sweeps.spec import Sweep
@@ -77,6 +78,26 @@ def test_what_api_trained_is_recognised_by_its_folder(tmp_path, monkeypatch):
     pretrain("diayn", TOY, out=tmp_path / run.folder, preset="smoke", steps=1000)
     monkeypatch.setattr(work, "_train", lambda *_: pytest.fail("trained again"))
     assert perform(order(run, tmp_path)).results == finished(tmp_path, run.folder)
+
+
+@pytest.mark.parametrize(("method", "noise"), [("sd3", 0.0), ("sd3", 0.1), ("ddpg", 0.0)])
+def test_reproduce_and_sweep_go_on_with_each_others_runs(tmp_path, monkeypatch, method, noise):
+    pytest.importorskip("dm_control")
+    monkeypatch.setattr("skillscape.api.train_job", lambda *_: None)
+    monkeypatch.setattr("skillscape.api._write_job_results", lambda _: None)
+    benchmark = Benchmark("urlb", (Variant(method, method, noise),), ("walker",), 1, "smoke", None, None, "")
+    part = next(parts(benchmark))
+    run = plan(Sweep("grid", (method,), ("walker",), preset="smoke", noise=(noise,)))[0]
+    shared = tmp_path / shared_folder("smoke", budget_of(benchmark))
+    if method == "ddpg":
+        train_from_scratch("walker", part.task, out=part.folder(shared), preset="smoke", resume=True)
+    else:
+        pretrain(method, "walker", out=part.folder(shared), preset="smoke", noise=noise, resume=True)
+    before = (tmp_path / run.folder / "config.json").read_bytes()
+    # A folder with other settings would be refused.
+    with (tmp_path / "log").open("w") as log:
+        work._train(run, tmp_path, log)
+    assert (tmp_path / run.folder / "config.json").read_bytes() == before
 
 
 def test_a_run_that_breaks_is_a_reason_and_no_exception(tmp_path):
