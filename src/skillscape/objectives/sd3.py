@@ -194,13 +194,14 @@ class SD3(Objective[SD3State]):
             if self.latent_samples
             else jnp.zeros((1, self.latent_dim))
         )
-
         every = self.skills.all()
         states, skills = obs.shape[0], every.shape[0]
         # Pairs as the rows of one flat batch: every layer is then one large plain product.
-        rows = jax.tree.map(lambda part: jnp.repeat(part, skills, axis=0), (obs, jax.vmap(model.encoder.shared)(obs)))
-        pairs = jax.vmap(lambda one, shared, skill: self._evidence(model, one, shared, skill, noise))(
-            *rows, jnp.tile(every, (states, 1))
+        rows, shared = jax.tree.map(
+            lambda part: jnp.repeat(part, skills, axis=0), (obs, jax.vmap(model.encoder.shared)(obs))
+        )
+        pairs = jax.vmap(lambda one, part, skill: self._evidence(model, one, part, skill, noise))(
+            rows, shared, jnp.tile(every, (states, 1))
         )
         return Evidence(*(part.reshape(states, skills) for part in pairs))
 
