@@ -26,11 +26,19 @@ class Spec(NamedTuple):
 
 
 class EnvSpec(NamedTuple):
-    """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units."""
+    """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units.
+
+    Observations of three dimensions are images, uint8 [height, width, channel]; all others are float32 vectors.
+    """
 
     obs_shape: tuple[int, ...]
     action_dim: int
     horizon: int
+
+    @property
+    def is_image(self) -> bool:
+        """Whether observations are images."""
+        return len(self.obs_shape) == 3
 
 
 class Experience(NamedTuple):
@@ -80,6 +88,23 @@ class Transitions(NamedTuple):
     next_discount: Float[Array, " n"]
 
 
+class Sequences(NamedTuple):
+    """Stretches of episodes from a replay buffer, none across two episodes, the batch first.
+
+    Row t is a state with what led to it: ``action`` is the one taken before it and ``reward`` what arriving there gave,
+    both 0 in the first state of an episode; ``discount`` is 0 where the task ended there and 1 elsewhere; ``skill``
+    chose that action, or chooses the first one. ``first`` is 1 where nothing before is known: at t = 0 and in the first
+    state of an episode. Arrays of the host, as in ``Transitions``.
+    """
+
+    obs: Shaped[Array, "b t ..."]
+    action: Float[Array, "b t a"]
+    reward: Float[Array, "b t"]
+    discount: Float[Array, "b t"]
+    skill: Float[Array, "b t z"]
+    first: Float[Array, "b t"]
+
+
 class Schedule(NamedTuple):
     """When a backbone that learns from replay acts at random, learns, and from how much."""
 
@@ -88,9 +113,14 @@ class Schedule(NamedTuple):
     update_every: int
     """Environment steps for each learning step."""
     batch_size: int
+    """Transitions, or sequences, of a batch."""
     steps_ahead: int
     """n of the n-step returns."""
     discount: float
     """γ."""
     capacity: int
     """Transitions that the buffer holds."""
+    sequence_length: int = 1
+    """States of each sequence, where the backbone learns from sequences."""
+    policy_first: bool = False
+    """Whether the policy takes the first steps, which are not learned from yet, instead of chance."""
