@@ -12,6 +12,8 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.intrinsic import teach
+from skillscape.backbones.dreamer.lending import standardised
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.becl import BeCL
@@ -206,7 +208,7 @@ def test_what_is_lent_is_what_the_spec_says():
 
 
 def test_what_is_lent_has_one_scale():
-    rows = TINY._standardised(jnp.asarray(np.random.default_rng(0).normal(3, 0.1, (2, 5, 6)), jnp.float32))
+    rows = standardised(jnp.asarray(np.random.default_rng(0).normal(3, 0.1, (2, 5, 6)), jnp.float32))
     np.testing.assert_allclose(np.mean(rows, axis=-1), 0, atol=1e-5)
     np.testing.assert_allclose(np.std(rows, axis=-1), 1, atol=1e-2)
 
@@ -267,7 +269,7 @@ def test_the_head_learns_the_scores_of_all_skills_at_once():
     @quick
     def taught(head):
         def step(head, key):
-            head, _, metrics = backbone._improve_intrinsic(head, objective, state, seen, feature, key)
+            head, _, metrics = teach(backbone._model_transform, head, objective, state, seen, feature, key)
             return head, metrics["reward_loss"]
 
         return jax.lax.scan(step, head, jax.random.split(KEY, 400))

@@ -26,6 +26,8 @@ from skillscape.backbones.dreamer.imagination import (
     track_magnitude,
     track_range,
 )
+from skillscape.backbones.dreamer.intrinsic import head_sizes, teach, told
+from skillscape.backbones.dreamer.lending import Starts, pairs, replayed_starts, standardised
 from skillscape.backbones.dreamer.observations import (
     SIDE,
     ConvolutionalDecoder,
@@ -77,18 +79,6 @@ class Belief(NamedTuple):
 
     deter: Float[Array, "n d"]
     time: Int[Array, " n"]
-
-
-class Starts(NamedTuple):
-    """Where imagination begins: n replayed states, with what led there."""
-
-    state: Latent
-    before: Float[Array, "n x"]
-    """What objectives see of the state before; of the state itself where none is known."""
-    action: Float[Array, "n a"]
-    skill: Float[Array, "n z"]
-    known: Float[Array, " n"]
-    """Whether the state before is known, and with it the reward of arriving here."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +311,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         successor = skills.width if objective.critic_head == "skill" else 0
         intrinsic = None
         if self.reward_on == "replayed":
-            intrinsic = learner(self._model_transform, self._intrinsic_head(keys[6], skills))
+            width, outputs = head_sizes(feature, skills)
+            intrinsic = learner(self._model_transform, self._head(keys[6], width, outputs))
         return self._fresh(world, actor, self._critic(keys[5], feature + skills.width, successor), intrinsic)
 
     def _fresh(self, world: WorldModel, actor: Actor, critic: Critic, intrinsic: Learner[MLP] | None) -> DreamerAgent:
@@ -434,8 +425,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         metrics = {**metrics, **model_metrics}
         agent = agent._replace(world=world)
         if agent.intrinsic is not None:
-            intrinsic, objective_state, head_metrics = self._improve_intrinsic(
-                agent.intrinsic, objective, objective_state, seen, feature, head_key
+            intrinsic, objective_state, head_metrics = teach(
+                self._model_transform, agent.intrinsic, objective, objective_state, seen, feature, head_key
             )
             agent, metrics = agent._replace(intrinsic=intrinsic), {**metrics, **head_metrics}
         starts = self._starts(understood, batch, objective.skills, start_key)
@@ -464,60 +455,26 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         whole = states.deter
         if self.lent == "memory and probabilities":
             whole = jnp.concatenate([whole, flat(OneHot(states.logits).probabilities)], axis=-1)
-        return self._standardised(whole)
-
-    def _standardised(self, rows: Float[Array, "p q x"]) -> Float[Array, "p q x"]:
-        if not self.standardise:
-            return rows
-        centred = rows - jnp.mean(rows, axis=-1, keepdims=True)
-        return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
+        return standardised(whole) if self.standardise else whole
 
     def _replayed(self, understood: Understood, batch: Sequences) -> tuple[Experience, Float[Array, "n f"]]:
-        """Pairs of neighbours in time as objectives see them, and the model's feature of the later one of each.
-
-        No pair crosses the beginning of an episode: its place is taken by another pair of the batch.
-        """
+        """Replayed pairs as objectives see them, and the model's feature of the later state of each."""
         if self.reward_on == "imagined":
             lent = self._lend(understood.posterior)
+        elif batch.obs.dtype == jnp.uint8:
+            lent = standardised(understood.embedding) if self.standardise else understood.embedding
         else:
-            lent = self._standardised(understood.embedding) if batch.obs.dtype == jnp.uint8 else batch.obs
-        rows = batch.first[:, 1:].size
-        broken = batch.first[:, 1:].reshape(rows) > 0
-        order = jnp.argsort(broken)
-        chosen = order[jnp.arange(rows) % jnp.maximum(jnp.sum(~broken), 1)]
-
-        def picked(part: Float[Array, "b t1 x"]) -> Float[Array, "n x"]:
-            return part.reshape(rows, part.shape[-1])[chosen]
-
-        reward = picked(batch.reward[:, 1:, None])[:, 0]
-        pairs = Experience(
-            picked(lent[:, :-1]), picked(batch.action[:, 1:]), picked(lent[:, 1:]), picked(batch.skill[:, 1:]), reward
-        )
-        return pairs, picked(understood.posterior.feature[:, 1:])
+            lent = batch.obs
+        return pairs(lent, understood.posterior.feature, batch)
 
     def _starts(self, understood: Understood, batch: Sequences, skills: SkillSpace, key: RandomKey) -> Starts:
         """Replayed states to imagine from, each with a skill of its own."""
-        choice_key, skill_key = jax.random.split(key)
-        rows = batch.first.size
-        number = min(self.imagined_starts, rows) if self.imagined_starts else rows
-        chosen = jax.random.permutation(choice_key, rows)[:number] if number < rows else jnp.arange(rows)
-
-        def picked(part: Float[Array, "b t ..."]) -> Float[Array, "n ..."]:
-            return part.reshape(rows, *part.shape[2:])[chosen]
-
+        start_key, skill_key = jax.random.split(key)
         lent = self._lend(understood.posterior)
-        before = jnp.concatenate([lent[:, :1], lent[:, :-1]], axis=1)
-        before = jnp.where(batch.first[:, :, None] > 0, lent, before)
-        # The skill that acts in a state is the one that chose the action after it.
-        acting = jnp.concatenate([batch.skill[:, 1:], batch.skill[:, -1:]], axis=1)
-        fresh = self.imagined_skills == "fresh"
-        return Starts(
-            state=Latent(*(picked(part) for part in understood.posterior)),
-            before=picked(before),
-            action=picked(batch.action),
-            skill=skills.sample(skill_key, number) if fresh else picked(acting),
-            known=picked(1 - batch.first),
-        )
+        starts = replayed_starts(understood.posterior, lent, batch, self.imagined_starts, start_key)
+        if self.imagined_skills == "replayed":
+            return starts
+        return starts._replace(skill=skills.sample(skill_key, starts.skill.shape[0]))
 
     def _improve_behaviour(
         self,
@@ -590,7 +547,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     ) -> tuple[PyTree, Float[Array, "h1 n"], Metrics]:
         """The reward of arriving in every imagined state, the start included."""
         if agent.intrinsic is not None:
-            return objective_state, _intrinsic(agent.intrinsic.params, feature, starts.skill, objective.skills), {}
+            return objective_state, told(agent.intrinsic.params, feature, starts.skill, objective.skills), {}
         held = jax.lax.stop_gradient
         lent = self._lend(dream.states)
         if not self.reward_gradient:
@@ -615,57 +572,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         state, (reward, metrics) = jax.lax.scan(step, objective_state, (rows, jax.random.split(key, times)))
         return state, reward, jax.tree.map(jnp.mean, metrics)
 
-    # The reward of replayed observations
 
-    def _intrinsic_head(self, key: RandomKey, skills: SkillSpace) -> MLP:
-        """One output for each skill that can be listed; otherwise the skill is an input."""
-        if skills.count is None:
-            return self._head(key, self._feature_width + skills.width, 1)
-        return self._head(key, self._feature_width, skills.count)
-
-    def _improve_intrinsic(
-        self,
-        head: Learner[MLP],
-        objective: Objective[Any],
-        objective_state: PyTree,
-        seen: Experience,
-        feature: Float[Array, "n f"],
-        key: RandomKey,
-    ) -> tuple[Learner[MLP], PyTree, Metrics]:
-        """Score the replayed pairs under all skills (or fresh ones, of a continuum) and teach the head these scores."""
-        reward_key, skill_key = jax.random.split(key)
-        skills = objective.skills
-        asked = seen
-        if objective.scores_other_skills and skills.count is None:
-            asked = seen._replace(skill=skills.sample(skill_key, seen.reward.shape[0]))
-        after, reward, metrics = objective.reward(objective_state, asked, reward_key)
-        every = objective.scores_other_skills and skills.count is not None
-        if every:
-
-            def under(skill: Float[Array, " z"]) -> Float[Array, " n"]:
-                # What does not depend on the skill is computed once for all of them.
-                same = jnp.broadcast_to(skill[None], (seen.reward.shape[0], skill.shape[0]))
-                scores: Float[Array, " n"] = objective.reward(objective_state, seen._replace(skill=same), reward_key)[1]
-                return scores
-
-            reward = jax.vmap(under)(skills.all()).T
-        wanted = jax.lax.stop_gradient(reward)
-
-        def loss(head: MLP) -> tuple[Float[Array, ""], Metrics]:
-            guess = jax.vmap(head)(feature) if every else _intrinsic(head, feature[None], asked.skill, skills)[0]
-            error = 0.5 * jnp.mean((guess - wanted) ** 2)
-            return error, {"reward_loss": error, "replayed_reward": jnp.mean(wanted)}
-
-        head, head_metrics = descend(self._model_transform, loss, head)
-        return head, after, {**metrics, **head_metrics}
-
-
-def _update(
-    objective: Objective[Any],
-    state: PyTree,
-    seen: Experience,
-    key: RandomKey,
-) -> tuple[PyTree, Metrics]:
+def _update(objective: Objective[Any], state: PyTree, seen: Experience, key: RandomKey) -> tuple[PyTree, Metrics]:
     """The objective's own learning steps, however many it takes."""
 
     def step(state: PyTree, key: RandomKey) -> tuple[PyTree, Metrics]:
@@ -673,14 +581,3 @@ def _update(
 
     state, metrics = jax.lax.scan(step, state, jax.random.split(key, objective.updates_per_step))
     return state, jax.tree.map(lambda values: values[-1], metrics)
-
-
-def _intrinsic(
-    head: MLP, feature: Float[Array, "p q f"], skill: Float[Array, "q z"], skills: SkillSpace
-) -> Float[Array, "p q"]:
-    """What the head says of every state under its trajectory's skill."""
-    if skills.count is None:
-        repeated = jnp.broadcast_to(skill[None], (feature.shape[0], *skill.shape))
-        return jax.vmap(jax.vmap(head))(jnp.concatenate([feature, repeated], axis=-1))[:, :, 0]
-    outputs = jax.vmap(jax.vmap(head))(feature)
-    return jnp.sum(outputs * skill[None], axis=-1) if skills.width else outputs[:, :, 0]
