@@ -246,7 +246,7 @@ def test_the_loss_is_half_the_squared_error_summed_over_an_observation():
     assert metrics["observation_loss"] == pytest.approx(0.5 * (misses**2).sum(axis=-1).mean(), rel=1e-4)
     misses = each(world().reward, features)[:, :, 0] - np.asarray(batch.reward)
     assert metrics["task_reward_loss"] == pytest.approx(0.5 * (misses**2).mean(), rel=1e-4)
-    whole = metrics["observation_loss"] + metrics["task_reward_loss"] + max(1.0, metrics["divergence"])
+    whole = metrics["observation_loss"] + metrics["task_reward_loss"] + max(1.0, metrics["world_divergence"])
     assert value == pytest.approx(float(whole), rel=1e-5)
 
 

@@ -514,6 +514,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
                 "entropy": jnp.mean(entropy),
                 "reward": jnp.mean(reward[1:]),
                 "return": jnp.mean(returns),
+                "value": jnp.mean(value),
                 "scale": scale,
             }
             return loss, (feature, returns, weight, scale, state, metrics)
@@ -533,7 +534,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         renewed = updates % self.target_every == 0
         target = jax.tree.map(lambda old, new: jnp.where(renewed, new, old), target, critic.params)
         agent = agent._replace(actor=actor, critic=critic, target=target, scale=scale, updates=updates)
-        return agent, objective_state, {**metrics, **critic_metrics, "value": jnp.mean(returns)}
+        return agent, objective_state, {**metrics, **critic_metrics}
 
     def _reward(
         self,

@@ -212,7 +212,7 @@ class WorldModel(eqx.Module):
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
         divergence, nats = balanced_divergence(understood.posterior.logits, prior, balance, free_nats)
         value = image + reward + divergence_scale * divergence
-        metrics = {"observation_loss": image, "task_reward_loss": reward, "divergence": nats}
+        metrics = {"observation_loss": image, "task_reward_loss": reward, "world_divergence": nats}
         if self.ends is not None:
             logits = jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0]
             end = jnp.mean(jax.nn.softplus(logits) - (1 - batch.discount) * logits)
