@@ -1,7 +1,8 @@
 """The run-time type checker of the suite: beartype, with an ``int`` where a ``float`` is asked (PEP 484)."""
 
 from collections.abc import Callable
-from typing import Any, Generic, get_args, get_origin
+from types import UnionType
+from typing import Any, Generic, Union, get_args, get_origin
 
 from beartype import BeartypeConf, beartype
 
@@ -21,4 +22,6 @@ def _understood(hint: Any) -> Any:
     kind = get_origin(hint) or hint
     if isinstance(kind, type) and issubclass(kind, tuple) and issubclass(kind, Generic):
         return tuple
+    if kind in (Union, UnionType):
+        return Union[tuple(map(_understood, get_args(hint)))]  # noqa: UP007  as many as there are
     return tuple[tuple(map(_understood, get_args(hint)))] if kind is tuple and get_args(hint) else hint

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from skillscape.dists import Beta, DiagonalNormal, TruncatedNormal
+from skillscape.dists import Beta, DiagonalNormal, OneHot, TruncatedNormal, TwoHot
 
 ALPHA = np.asarray([[1.5, 2.0], [30.0, 1.01], [1.0, 7.0]], np.float32)
 BETA = np.asarray([[3.0, 2.0], [4.0, 90.0], [1.0, 1.2]], np.float32)
@@ -98,3 +98,71 @@ def test_a_truncated_draw_at_the_border_still_moves_its_mean(clip):
 def test_truncated_log_density_is_that_of_the_normal_without_a_clamp():
     found = TruncatedNormal(jnp.asarray(MEAN), 0.2).log_prob(jnp.asarray(VALUE[:2]))
     np.testing.assert_allclose(found, scipy.stats.norm.logpdf(VALUE[:2], MEAN, 0.2).sum(axis=-1), rtol=1e-5)
+
+
+def test_a_normal_of_many_deviations_is_that_of_scipy():
+    deviation = np.asarray([[0.1, 2.0], [0.7, 1.3]], np.float32)
+    normal = TruncatedNormal(jnp.asarray(MEAN), jnp.asarray(deviation))
+    exact = scipy.stats.norm(MEAN, deviation)
+    np.testing.assert_allclose(normal.log_prob(jnp.asarray(VALUE[:2])), exact.logpdf(VALUE[:2]).sum(axis=-1), rtol=1e-4)
+    np.testing.assert_allclose(normal.entropy(), exact.entropy().sum(axis=-1), rtol=1e-5)
+    np.testing.assert_allclose(
+        TruncatedNormal(jnp.asarray(MEAN), 0.2).entropy(), 2 * scipy.stats.norm(0, 0.2).entropy(), rtol=1e-5
+    )
+
+
+LOGITS = np.log(np.asarray([[[0.5, 0.2, 0.3], [0.1, 0.1, 0.8]]], np.float32))
+
+
+def test_one_hot_draws_follow_the_probabilities():
+    uniform = jax.random.uniform(jax.random.key(0), (20_000, 2))
+    draws = np.asarray(OneHot(jnp.broadcast_to(jnp.asarray(LOGITS), (20_000, 2, 3))).sample(uniform))
+    assert set(np.unique(draws)) == {0.0, 1.0}
+    np.testing.assert_array_equal(draws.sum(axis=-1), 1)
+    np.testing.assert_allclose(draws.mean(axis=0), np.exp(LOGITS[0]), atol=0.015)
+    assert abs(np.corrcoef(draws[:, 0, 0], draws[:, 1, 2])[0, 1]) < 0.03
+
+
+def test_one_hot_draws_invert_the_cumulative_distribution():
+    uniform = jnp.asarray([[0.0, 0.0], [0.49, 0.05], [0.51, 0.15], [0.75, 0.999], [1.0, 1.0]])
+    draws = OneHot(jnp.broadcast_to(jnp.asarray(LOGITS), (5, 2, 3))).sample(uniform)
+    np.testing.assert_array_equal(np.argmax(draws, axis=-1), [[0, 0], [0, 0], [1, 1], [2, 2], [2, 2]])
+
+
+def test_one_hot_draws_pass_the_gradient_of_the_probabilities():
+    weights = np.asarray([[[1.0, 2.0, -3.0], [0.5, 0.0, 4.0]]], np.float32)
+    uniform = jnp.asarray([[0.3, 0.9]])
+    found = jax.grad(lambda logits: jnp.sum(OneHot(logits).sample(uniform) * weights))(jnp.asarray(LOGITS))
+    expected = jax.grad(lambda logits: jnp.sum(jax.nn.softmax(logits) * weights))(jnp.asarray(LOGITS))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.abs(expected).max() > 0.1
+
+
+def test_one_hot_divergence_is_summed_over_the_group():
+    other = np.log(np.asarray([[[0.2, 0.2, 0.6], [0.3, 0.3, 0.4]]], np.float32))
+    expected = (np.exp(LOGITS) * (LOGITS - other)).sum(axis=(-2, -1))
+    np.testing.assert_allclose(OneHot(jnp.asarray(LOGITS)).kl(OneHot(jnp.asarray(other + 5))), expected, rtol=1e-4)
+
+
+def test_mixing_keeps_every_class_possible():
+    sharp = jnp.asarray([[[100.0, 0.0, -100.0]]])
+    np.testing.assert_allclose(OneHot.mixed(sharp, 0.03).probabilities[0, 0], [0.98, 0.01, 0.01], rtol=1e-4)
+    np.testing.assert_array_equal(OneHot.mixed(sharp, 0.0).logits, sharp)
+
+
+def test_two_hot_targets_have_the_value_as_their_mean():
+    bins = np.asarray(TwoHot.bins(255), float)
+    assert len(bins) == 255
+    assert bins[127] == 0
+    values = jnp.asarray([0.0, 0.3, -7.0, 1234.5, -1e6])
+    logits = jnp.zeros((5, 255))
+    # The gradient of a cross-entropy is the probability minus the target's.
+    gradient = jax.grad(lambda x: jnp.sum(TwoHot(x).cross_entropy(values)))(logits)
+    target = jax.nn.softmax(logits) - gradient
+    assert ((np.asarray(target) > 1e-4).sum(axis=-1) <= 2).all()
+    found = TwoHot(jnp.log(jnp.maximum(target, 1e-30))).mean()
+    np.testing.assert_allclose(found, values, rtol=1e-3, atol=1e-3)
+
+
+def test_a_two_hot_without_opinion_says_zero():
+    assert TwoHot(jnp.zeros((1, 255))).mean()[0] == 0

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from skillscape.nets import MLP, ConditionalMLP, LayerNorm, Linear, SoftModular, orthogonal, uniform
+from skillscape.nets import GRU, MLP, ConditionalMLP, LayerNorm, Linear, SoftModular, orthogonal, uniform
 
 WIDTH, MODULES, MODULE_WIDTH, TEMPERATURE = 6, 3, 4, 0.7
 X = jnp.asarray([0.3, -0.7])
@@ -193,3 +193,25 @@ def test_orthogonal_layers_start_without_a_bias():
     linear = Linear.orthogonal(jax.random.key(0), 3, 5)
     assert linear.weight.shape == (5, 3)
     np.testing.assert_array_equal(linear.bias, np.zeros(5))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_gated_step_resets_after_the_linear_map_and_remembers_at_first():
+    cell = GRU.create(jax.random.key(0), 2, 3)
+    state = np.asarray([0.5, -0.2, 0.9])
+    mapped = affine(cell.gates, np.concatenate([np.asarray(X), state]))
+    normed = (mapped - mapped.mean()) / np.sqrt(mapped.var() + 1e-5)
+    reset, candidate, update = normed[:3], normed[3:6], normed[6:]
+    share = sigmoid(update - 1)
+    expected = share * np.tanh(sigmoid(reset) * candidate) + (1 - share) * state
+    np.testing.assert_allclose(cell(X, jnp.asarray(state, jnp.float32)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "low"), [("relu", 0.0), ("elu", np.expm1(-3.0)), ("silu", -3 * sigmoid(-3.0))])
+def test_the_activation_stands_between_the_layers(name, low):
+    one = Linear(jnp.ones((1, 1)), jnp.zeros(1))
+    np.testing.assert_allclose(MLP((one, one), name)(jnp.asarray([-3.0])), [low], rtol=1e-5)
+    np.testing.assert_allclose(MLP((one,), name)(jnp.asarray([-3.0])), [-3.0])

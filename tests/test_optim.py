@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from skillscape.optim import Learner, adam, descend, ema, learner
+from skillscape.optim import Learner, adam, decaying_adam, descend, ema, learner
 
 
 def quadratic(params):
@@ -57,3 +57,11 @@ def test_adam_clips_the_global_norm_first():
 def test_ema_moves_by_the_rate():
     average = ema({"x": jnp.asarray([0.0, 2.0])}, {"x": jnp.asarray([1.0, 4.0])}, 0.25)
     np.testing.assert_allclose(average["x"], [0.25, 2.5])
+
+
+def test_decay_shrinks_whatever_the_learning_rate():
+    rule = decaying_adam(0.1, epsilon=1.0, clip_norm=0.5, decay=0.01)
+    start = {"x": jnp.asarray([0.0, 3.0 + 4.0]), "y": jnp.asarray(2.0)}
+    moved, _ = descend(rule, quadratic, learner(rule, start))
+    np.testing.assert_allclose(moved.params["x"], [0.1 * 0.3 / 1.3, 0.99 * 7 - 0.1 * 0.4 / 1.4], rtol=1e-5)
+    np.testing.assert_allclose(moved.params["y"], 0.99 * 2, rtol=1e-6)

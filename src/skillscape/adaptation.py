@@ -103,7 +103,7 @@ def best_tried(segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
 
 
 def regress(
-    backbone: ReplayedBackbone[Any],
+    backbone: ReplayedBackbone[Any, Any],
     agent: PyTree,
     skills: SkillSpace,
     segments: Sequence[Segment],
@@ -118,13 +118,13 @@ def regress(
     if not windows:
         raise UserError(f"--skill regress needs an episode of at least {WINDOW} steps before learning begins.")
     returns = np.array([window.reward.sum() for window in windows])
-    obs, action = (np.concatenate([window[field] for window in windows]) for field in (0, 1))
+    obs, action = (np.stack([window[field] for window in windows]) for field in (0, 1))
     likelihood = jax.jit(
-        lambda skill: backbone.log_prob(agent, jnp.asarray(obs), _repeat(skill, len(obs)), jnp.asarray(action))
+        lambda skill, obs, action: jax.vmap(lambda s, a: backbone.log_prob(agent, s, _repeat(skill, WINDOW), a))(
+            obs, action
+        )
     )
-    totals = np.array(
-        [np.asarray(likelihood(skill)).reshape(len(windows), WINDOW).sum(axis=1) for skill in skills.all()]
-    )
+    totals = np.array([np.asarray(likelihood(skill, obs, action)).sum(axis=1) for skill in skills.all()])
     centred = totals - totals.mean(axis=1, keepdims=True)
     spread = np.linalg.norm(centred, axis=1)
     scores = centred @ (returns - returns.mean()) / np.maximum(spread, 1e-12)

@@ -64,13 +64,14 @@ class DiagonalNormal(NamedTuple):
 
 
 class TruncatedNormal(NamedTuple):
-    """A normal around ``mean`` whose draws are clamped into (-1, 1). mean: [..., a]; deviation: [].
+    """A normal around ``mean`` whose draws are clamped into (-1, 1). mean: [..., a]; deviation: one, or as mean.
 
     The clamp passes gradients through as if it were not there, so that a draw at the border still moves its mean.
+    Density and entropy are those of the unclamped normal.
     """
 
     mean: Float[Array, "*n a"]
-    deviation: float
+    deviation: float | Float[Array, "*n a"]
 
     def sample(self, noise: Float[Array, "*n a"], clip: float | None = None) -> Float[Array, "*n a"]:
         """The draw that standard-normal ``noise`` stands for; ``clip`` bounds how far it may be from the mean."""
@@ -80,6 +81,87 @@ class TruncatedNormal(NamedTuple):
         return drawn + jax.lax.stop_gradient(clamped - drawn)
 
     def log_prob(self, value: Float[Array, "*n a"]) -> Float[Array, "*n"]:
-        """Log density of the unclamped normal, summed over dimensions."""
+        """Log density, summed over dimensions."""
         scaled = (value - self.mean) / self.deviation
-        return -0.5 * jnp.sum(scaled**2 + math.log(2 * math.pi * self.deviation**2), axis=-1)
+        return -0.5 * jnp.sum(scaled**2 + self._log_spread(), axis=-1)
+
+    def entropy(self) -> Float[Array, "*n"]:
+        """½ Σ (1 + log 2πσ²)."""
+        return 0.5 * jnp.sum(1 + self._log_spread() + jnp.zeros_like(self.mean), axis=-1)
+
+    def _log_spread(self) -> float | Float[Array, "*n a"]:
+        if isinstance(self.deviation, float):
+            return math.log(2 * math.pi * self.deviation**2)
+        return math.log(2 * math.pi) + 2 * jnp.log(self.deviation)
+
+
+class OneHot(NamedTuple):
+    """Independent categorical variables as one-hot rows, a group of s with c classes each. logits: [..., s, c]."""
+
+    logits: Float[Array, "*n s c"]
+
+    @staticmethod
+    def mixed(logits: Float[Array, "*n s c"], uniform: float) -> "OneHot":
+        """With a share of ``uniform`` of every probability spread evenly, so that none can vanish."""
+        if uniform == 0:
+            return OneHot(logits)
+        probabilities = (1 - uniform) * jax.nn.softmax(logits) + uniform / logits.shape[-1]
+        return OneHot(jnp.log(probabilities))
+
+    @property
+    def probabilities(self) -> Float[Array, "*n s c"]:
+        """They sum to one over the last axis."""
+        return jax.nn.softmax(self.logits)
+
+    def sample(self, uniform: Float[Array, "*n s"]) -> Float[Array, "*n s c"]:
+        """The draw that ``uniform`` numbers in [0, 1) stand for; its gradient is that of the probabilities.
+
+        By inverting the cumulative distribution, which takes one random number per variable, not one per class.
+        """
+        probabilities = self.probabilities
+        classes = probabilities.shape[-1]
+        # A product with a triangle: XLA's cumulative sum is quadratic on a CPU.
+        cumulative = jnp.matmul(probabilities, jnp.triu(jnp.ones((classes, classes))), precision="highest")
+        index = jnp.sum((cumulative <= uniform[..., None]).astype(jnp.int32), axis=-1)
+        drawn = jax.nn.one_hot(jnp.minimum(index, classes - 1), classes)
+        return drawn + (probabilities - jax.lax.stop_gradient(probabilities))
+
+    def kl(self, other: "OneHot") -> Float[Array, "*n"]:
+        """KL[self ‖ other], summed over the group."""
+        own, others = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
+        return jnp.sum(jnp.exp(own) * (own - others), axis=(-2, -1))
+
+
+class TwoHot(NamedTuple):
+    """A number as probabilities of bins that are spaced evenly in symlog: fine around zero, wide far out.
+
+    logits: [..., bins], an odd number of bins from −symexp(20) to symexp(20).
+
+    Reference: Hafner et al., Mastering Diverse Domains through World Models, 2023.
+    """
+
+    logits: Float[Array, "*n bins"]
+
+    @staticmethod
+    def bins(number: int) -> Float[Array, " bins"]:
+        """Their centres, symexp(−20) … 0 … symexp(20)."""
+        half = jnp.expm1(jnp.linspace(0.0, 20.0, number // 2 + 1))
+        return jnp.concatenate([-half[:0:-1], half])
+
+    def mean(self) -> Float[Array, "*n"]:
+        """Σ p · bin; bins of opposite sign are paired first, or their sum would drown what is left."""
+        number = self.logits.shape[-1]
+        probabilities = jax.nn.softmax(self.logits)
+        above, below = probabilities[..., number // 2 + 1 :], probabilities[..., : number // 2][..., ::-1]
+        return jnp.matmul(above - below, self.bins(number)[number // 2 + 1 :], precision="highest")
+
+    def cross_entropy(self, value: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """Against the two bins around ``value``, weighted so that their mean is the value."""
+        bins = self.bins(self.logits.shape[-1])
+        value = jnp.clip(value, bins[0], bins[-1])
+        below = jnp.clip(jnp.searchsorted(bins, value, side="right") - 1, 0, bins.shape[0] - 2)
+        share = (value - bins[below]) / (bins[below + 1] - bins[below])
+        log_probability = jax.nn.log_softmax(self.logits)
+        low = jnp.take_along_axis(log_probability, below[..., None], axis=-1)[..., 0]
+        high = jnp.take_along_axis(log_probability, below[..., None] + 1, axis=-1)[..., 0]
+        return -((1 - share) * low + share * high)

@@ -2,8 +2,9 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -70,24 +71,60 @@ class LayerNorm(eqx.Module):
         return centred * jax.lax.rsqrt(jnp.mean(centred**2) + 1e-5) * self.scale + self.shift
 
 
+Activation: TypeAlias = Literal["relu", "elu", "silu"]
+ACTIVATIONS: dict[str, Callable[[Float[Array, "*n"]], Float[Array, "*n"]]] = {
+    "relu": jax.nn.relu,
+    "elu": jax.nn.elu,
+    "silu": jax.nn.silu,
+}
+
+
 class MLP(eqx.Module):
-    """Linear layers with ReLU between them, none after the last."""
+    """Linear layers with ReLU, or another activation, between them, none after the last."""
 
     layers: tuple[Linear, ...]
+    activation: Activation = eqx.field(static=True, default="relu")
 
     @staticmethod
-    def create(key: RandomKey, inputs: int, hidden: Sequence[int], outputs: int) -> "MLP":
+    def create(
+        key: RandomKey, inputs: int, hidden: Sequence[int], outputs: int, activation: Activation = "relu"
+    ) -> "MLP":
         """One linear layer per entry of ``hidden`` and one for the output."""
         sizes = [inputs, *hidden, outputs]
         keys = jax.random.split(key, len(sizes) - 1)
         pairs = pairwise(sizes)
-        return MLP(tuple(Linear.create(k, i, o) for k, (i, o) in zip(keys, pairs, strict=True)))
+        return MLP(tuple(Linear.create(k, i, o) for k, (i, o) in zip(keys, pairs, strict=True)), activation)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         """All layers in turn."""
         for layer in self.layers[:-1]:
-            x = jax.nn.relu(layer(x))
+            x = ACTIVATIONS[self.activation](layer(x))
         return self.layers[-1](x)
+
+
+class GRU(eqx.Module):
+    """A gated recurrent step with one linear map for all three gates and a layer norm on what it gives.
+
+    (r, c, u) = norm(W [x, h] + b); new h = σ(u − 1) · tanh(σ(r) · c) + (1 − σ(u − 1)) · h: the reset gate acts after
+    the linear map, and the −1 makes a fresh cell remember.
+
+    Reference: Hafner et al., Mastering Atari with Discrete World Models, ICLR 2021.
+    """
+
+    gates: Linear
+    norm: LayerNorm
+
+    @staticmethod
+    def create(key: RandomKey, inputs: int, width: int) -> "GRU":
+        """A state of ``width`` numbers."""
+        return GRU(Linear.create(key, inputs + width, 3 * width), LayerNorm.create(3 * width))
+
+    def __call__(self, x: Float[Array, " in"], state: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The next state."""
+        reset, candidate, update = jnp.split(self.norm(self.gates(jnp.concatenate([x, state]))), 3)
+        fresh = jnp.tanh(jax.nn.sigmoid(reset) * candidate)
+        share = jax.nn.sigmoid(update - 1)
+        return share * fresh + (1 - share) * state
 
 
 class Conditional(eqx.Module):

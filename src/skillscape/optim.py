@@ -7,9 +7,8 @@ import jax
 import optax
 from jaxtyping import Array, Float
 
-from skillscape.types import Metrics
-
 Params = TypeVar("Params")
+Beside = TypeVar("Beside")
 
 
 class Learner(NamedTuple, Generic[Params]):
@@ -26,13 +25,13 @@ def learner(transform: optax.GradientTransformation, params: Params) -> Learner[
 
 def descend(
     transform: optax.GradientTransformation,
-    loss: Callable[[Params], tuple[Float[Array, ""], Metrics]],
+    loss: Callable[[Params], tuple[Float[Array, ""], Beside]],
     learner: Learner[Params],
-) -> tuple[Learner[Params], Metrics]:
-    """One gradient step on ``loss``, which returns (value, metrics)."""
-    gradients, metrics = jax.grad(loss, has_aux=True)(learner.params)
+) -> tuple[Learner[Params], Beside]:
+    """One gradient step on ``loss``, which returns its value and something beside it: metrics, what it computed."""
+    gradients, beside = jax.grad(loss, has_aux=True)(learner.params)
     updates, opt_state = transform.update(gradients, learner.opt_state, learner.params)
-    return Learner(optax.apply_updates(learner.params, updates), opt_state), metrics
+    return Learner(optax.apply_updates(learner.params, updates), opt_state), beside
 
 
 def adam(
@@ -41,6 +40,17 @@ def adam(
     """Adam, after clipping the global norm of the gradient where ``clip_norm`` is given."""
     step = optax.adam(learning_rate, eps=epsilon)
     return step if clip_norm is None else optax.chain(optax.clip_by_global_norm(clip_norm), step)
+
+
+def decaying_adam(
+    learning_rate: float, *, epsilon: float, clip_norm: float, decay: float
+) -> optax.GradientTransformation:
+    """``adam`` by which every parameter also shrinks by the share ``decay`` of itself, whatever the learning rate.
+
+    All parameters are one vector inside: networks of many small arrays compile several times faster so.
+    """
+    step = adam(learning_rate, epsilon=epsilon, clip_norm=clip_norm)
+    return optax.flatten(optax.chain(step, optax.add_decayed_weights(-decay)))
 
 
 def ema(average: Params, newest: Params, rate: float) -> Params:

@@ -87,7 +87,7 @@ class HostedSettings:
     """What a preset decides on host environments: the method, the learner, the budgets of both phases."""
 
     objective: Objective[Any] | None
-    backbone: ReplayedBackbone[Any]
+    backbone: ReplayedBackbone[Any, Any]
     steps: int
     finetuning_steps: int = 100_000
     evaluate_every: int = 10_000

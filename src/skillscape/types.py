@@ -113,9 +113,14 @@ class Schedule(NamedTuple):
     update_every: int
     """Environment steps for each learning step."""
     batch_size: int
+    """Transitions, or sequences, of a batch."""
     steps_ahead: int
     """n of the n-step returns."""
     discount: float
     """γ."""
     capacity: int
     """Transitions that the buffer holds."""
+    sequence_length: int = 1
+    """States of each sequence, where the backbone learns from sequences."""
+    policy_first: bool = False
+    """Whether the policy takes the first steps, which are not learned from yet, instead of chance."""

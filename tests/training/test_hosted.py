@@ -39,7 +39,7 @@ class Counted(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Counter(ReplayedBackbone[Counted]):
+class Counter(ReplayedBackbone[Counted, Any]):
     """Acts with (updates / 1000, skill / 10 + a trace of the batches it has seen / 25)."""
 
     view: ClassVar = "transitions"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.objectives.base import Objective
-from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Spec, Transitions, View
+from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Spec, View
 
 Agent = TypeVar("Agent")
 Batch = TypeVar("Batch")
@@ -57,8 +57,8 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """The agent that fine-tuning starts from: what survives pre-training, the rest fresh."""
 
 
-class ReplayedBackbone(Backbone[Agent, Transitions], Generic[Agent]):
-    """A backbone that learns from transitions in a replay buffer while it acts."""
+class ReplayedBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
+    """A backbone that learns from a replay buffer while it acts: from transitions, or from sequences of them."""
 
     name: ClassVar[str]
 
@@ -68,10 +68,14 @@ class ReplayedBackbone(Backbone[Agent, Transitions], Generic[Agent]):
         """When to act at random, learn, and from how much."""
 
     @abstractmethod
+    def for_task(self, *, pretrained: bool) -> "ReplayedBackbone[Agent, Batch]":
+        """The settings to learn a task's own reward with, after pre-training or from scratch."""
+
+    @abstractmethod
     def log_prob(
-        self, agent: Agent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
-    ) -> Float[Array, " n"]:
-        """How likely the policy is to take these actions in these states under these skills."""
+        self, agent: Agent, obs: Shaped[Array, "t ..."], skill: Float[Array, "t z"], action: Float[Array, "t a"]
+    ) -> Float[Array, " t"]:
+        """How likely the policy is to take these actions under these skills, in states that follow each other."""
 
     @abstractmethod
     def with_controller(self, agent: Agent, key: RandomKey, env_spec: EnvSpec, skills: int) -> Agent:

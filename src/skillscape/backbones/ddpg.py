@@ -5,7 +5,7 @@ noise of TD3 (Fujimoto et al., 2018), n-step returns and a normalised first laye
 Reinforcement Learning Benchmark, NeurIPS 2021 (Datasets and Benchmarks).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -119,7 +119,7 @@ class DDPGAgent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPG(ReplayedBackbone[DDPGAgent]):
+class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
     """DDPG with twin critics on a shared trunk, constant action noise and n-step returns."""
 
     view: ClassVar[View] = "transitions"
@@ -161,6 +161,11 @@ class DDPG(ReplayedBackbone[DDPGAgent]):
             self.discount,
             self.replay_capacity,
         )
+
+    def for_task(self, *, pretrained: bool) -> "DDPG":
+        """Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with."""
+        del pretrained
+        return replace(self, pairs="n-step")
 
     @property
     def _transform(self) -> optax.GradientTransformation:

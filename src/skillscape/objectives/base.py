@@ -29,6 +29,8 @@ class Objective(ABC, Generic[State]):
     """Whether fine-tuning begins with the whole critic of pre-training, not with its trunk alone."""
     updates_per_step: ClassVar[int] = 1
     """Learning steps of the objective's own model for each one of the backbone's."""
+    scores_other_skills: ClassVar[bool] = True
+    """Whether ``reward`` can be asked of rows under another skill than the one that acted in them."""
 
     @property
     def adaptation(self) -> Adaptation:

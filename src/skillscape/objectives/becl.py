@@ -46,6 +46,8 @@ class BeCL(Objective[BeCLState]):
 
     name: ClassVar[str] = "becl"
     updates_per_step: ClassVar[int] = 3
+    # A row is compared with the other rows of its skill: the label has to be the true one.
+    scores_other_skills: ClassVar[bool] = False
 
     number_of_skills: int = 10
     hidden: tuple[int, ...] = (128, 128)

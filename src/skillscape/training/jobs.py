@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from skillscape.adaptation import Strategy, parse_strategy
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.envs.base import HostEnv
 from skillscape.envs.host import make_host
 from skillscape.errors import UserError
@@ -26,7 +27,7 @@ from skillscape.training.runs import check_ranges, create_folder, from_fields, l
 from skillscape.types import EnvSpec
 
 FORMAT = "skillscape-job-1"
-BACKBONES: dict[str, type[ReplayedBackbone[Any]]] = {"ddpg": DDPG}
+BACKBONES: dict[str, type[ReplayedBackbone[Any, Any]]] = {"ddpg": DDPG, "dreamer": Dreamer}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Job:
     """Deviation of the observation noise; in pre-training only."""
     objective: Objective[Any] | None
     """What was or is pre-trained with; None for training from scratch."""
-    backbone: ReplayedBackbone[Any]
+    backbone: ReplayedBackbone[Any, Any]
     steps: int
     seed: int
     evaluate_every: int
@@ -281,14 +282,12 @@ def finetuning(source: JobRun, task: str, skill: str | None, snapshot: int | Non
             f"{source.folder} was trained with a task's reward already; give a run of `skillscape pretrain`."
         )
     step, _, _ = source.snapshot(snapshot)
-    # Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with.
-    backbone: Any = config.backbone
     return replace(
         config,
         phase="finetune",
         task=task,
         noise=0.0,
-        backbone=replace(backbone, pairs="n-step"),
+        backbone=config.backbone.for_task(pretrained=True),
         skill=skill or config.objective.adaptation,
         source=source.folder.name,
         snapshot=step,

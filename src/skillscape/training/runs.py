@@ -149,6 +149,8 @@ POSITIVE = {
     *("batch_size", "steps_ahead", "update_every", "replay_capacity", "noise_clip", "target_rate", "action_deviation"),
     *("dimension", "ensemble_size", "number_of_prototypes", "queue_size", "sinkhorn_iterations", "initial_multiplier"),
     *("density_hidden", "projection_hidden", "density_learning_rate", "discriminator_learning_rate"),
+    *("depth", "patch", "patch_width", "embedding", "memory", "groups", "classes", "units", "sequence_length"),
+    *("horizon", "target_every", "model_learning_rate"),
     *(
         "multiplier_learning_rate",
         "slack",
@@ -165,7 +167,10 @@ POSITIVE = {
 }
 
 
-FRACTIONS = {"discount", "trace_decay", "newest_fraction", "target_rate"}
+FRACTIONS = {
+    *("discount", "trace_decay", "newest_fraction", "target_rate"),
+    *("uniform_mix", "balance", "reward_rate", "range_rate", "decay"),
+}
 
 
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass

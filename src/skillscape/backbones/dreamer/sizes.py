@@ -1,0 +1,77 @@
+"""Named settings of Dreamer: the reference's sizes, those of a laptop, and the least that runs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from skillscape.backbones.dreamer.agent import Dreamer
+
+UNSCALED = ("rnd", "aps")
+"""Methods whose rewards have a unit of their own: a running deviation, or features that the critic shares."""
+BY_VALUES_ALONE = ("apt", "aps", "cic")
+"""Methods whose reward the actor learns of by the critic alone: distances to neighbours, as in the reference."""
+
+
+def _paper() -> Dreamer:
+    """The reference's sizes: convolutions of depth 48, 32 × 32 latents, 50 × 50 states, all of them imagined from."""
+    return Dreamer()
+
+
+def _laptop() -> Dreamer:
+    """What two cores can learn in an hour: products instead of convolutions, and few states to imagine from."""
+    return Dreamer(
+        encoder="patches",
+        groups=16,
+        classes=16,
+        units=256,
+        layers=3,
+        activation="relu",
+        batch_size=16,
+        sequence_length=32,
+        imagined_starts=128,
+        random_steps=1_000,
+        replay_capacity=100_000,
+    )
+
+
+def _smoke() -> Dreamer:
+    """To see that everything runs; what it learns means nothing."""
+    return Dreamer(
+        encoder="patches",
+        patch=16,
+        patch_width=8,
+        embedding=16,
+        memory=16,
+        hidden=16,
+        groups=4,
+        classes=4,
+        units=16,
+        layers=1,
+        activation="relu",
+        batch_size=4,
+        sequence_length=8,
+        imagined_starts=16,
+        horizon=5,
+        update_every=20,
+        random_steps=1_000,
+        replay_capacity=10_000,
+    )
+
+
+SIZES: dict[str, Callable[[], Dreamer]] = {"paper": _paper, "laptop": _laptop, "smoke": _smoke}
+
+
+def dreamer(size: str, method: str | None) -> Dreamer:
+    """Dreamer at a size, with what goes with a method; no method is a task from scratch."""
+    backbone = SIZES[size]()
+    if method is None:
+        return backbone.for_task(pretrained=False)
+    changes: dict[str, Any] = {}
+    if method == "diayn":
+        changes["entropy"] = 0.1
+    if method in UNSCALED:
+        changes["normalise"] = "none"
+    # The gradient of SD3's density of all skills triples its cost, which a laptop has not to give.
+    if method in BY_VALUES_ALONE or (method == "sd3" and size != "paper"):
+        changes["reward_gradient"] = False
+    return replace(backbone, **changes)

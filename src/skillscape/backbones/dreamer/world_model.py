@@ -1,0 +1,248 @@
+"""The world model: a recurrent state-space model with discrete latents, an observation model and a reward model.
+
+Hafner et al., Mastering Atari with Discrete World Models, ICLR 2021. Skills do not enter it: what the world does is the
+same whoever acts.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from skillscape.backbones.dreamer.observations import Decoder, Encoder, prepared
+from skillscape.dists import OneHot
+from skillscape.nets import ACTIVATIONS, GRU, MLP, Activation, Linear
+from skillscape.types import Metrics, RandomKey, Sequences
+
+
+class Latent(NamedTuple):
+    """A state of the model. deter: [..., d], the memory; sample: [..., s, c], one-hot, drawn with ``logits``."""
+
+    deter: Float[Array, "*n d"]
+    sample: Float[Array, "*n s c"]
+    logits: Float[Array, "*n s c"]
+
+    @property
+    def feature(self) -> Float[Array, "*n f"]:
+        """Sample and memory side by side: what heads, actor and critic read."""
+        return jnp.concatenate([flat(self.sample), self.deter], axis=-1)
+
+
+def flat(group: Float[Array, "*n s c"]) -> Float[Array, "*n sc"]:
+    """The last two axes as one."""
+    return group.reshape(*group.shape[:-2], -1)
+
+
+class RSSM(eqx.Module):
+    """h' = GRU(h, act(W [z, a])); prior p(z'|h'); posterior q(z'|h', embedding). Methods map one example."""
+
+    enter: Linear
+    cell: GRU
+    prior: MLP
+    posterior: Linear
+    """Reads (h, embedding) side by side."""
+    posterior_logits: Linear
+    groups: int = eqx.field(static=True)
+    uniform_mix: float = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+
+    @staticmethod
+    def create(
+        key: RandomKey,
+        *,
+        actions: int,
+        embedding: int,
+        deter: int,
+        hidden: int,
+        groups: int,
+        classes: int,
+        uniform_mix: float,
+        activation: Activation,
+    ) -> "RSSM":
+        """``groups`` categorical variables of ``classes`` each."""
+        keys = jax.random.split(key, 5)
+        latents = groups * classes
+        return RSSM(
+            enter=Linear.create(keys[0], latents + actions, hidden),
+            cell=GRU.create(keys[1], hidden, deter),
+            prior=MLP.create(keys[2], deter, (hidden,), latents, activation),
+            posterior=Linear.create(keys[3], deter + embedding, hidden),
+            posterior_logits=Linear.create(keys[4], hidden, latents),
+            groups=groups,
+            uniform_mix=uniform_mix,
+            activation=activation,
+        )
+
+    @property
+    def width(self) -> int:
+        """Numbers in the memory h."""
+        return self.prior.layers[0].weight.shape[1]
+
+    def nothing(self, rows: int) -> tuple[Float[Array, "n d"], Float[Array, "n s c"]]:
+        """Memory and sample before anything was seen: zeros."""
+        classes = self.posterior_logits.bias.shape[0] // self.groups
+        return jnp.zeros((rows, self.width)), jnp.zeros((rows, self.groups, classes))
+
+    def advance(
+        self, deter: Float[Array, " d"], sample: Float[Array, "s c"], action: Float[Array, " a"]
+    ) -> Float[Array, " d"]:
+        """The memory after an action."""
+        entering = self.enter(jnp.concatenate([sample.reshape(-1), action]))
+        return self.cell(ACTIVATIONS[self.activation](entering), deter)
+
+    def expect(self, deter: Float[Array, " d"]) -> Float[Array, "s c"]:
+        """Logits of the prior."""
+        return self._grouped(self.prior(deter))
+
+    def share(self, embedding: Float[Array, " e"]) -> Float[Array, " u"]:
+        """The embedding's part of the posterior's first layer: it needs no memory, so it is computed for all times at
+        once.
+        """
+        return self.posterior.weight[:, self.width :] @ embedding + self.posterior.bias
+
+    def correct(self, deter: Float[Array, " d"], share: Float[Array, " u"]) -> Float[Array, "s c"]:
+        """Logits of the posterior, from the memory and what ``share`` made of the embedding."""
+        hidden = ACTIVATIONS[self.activation](self.posterior.weight[:, : self.width] @ deter + share)
+        return self._grouped(self.posterior_logits(hidden))
+
+    def _grouped(self, logits: Float[Array, " sc"]) -> Float[Array, "s c"]:
+        return OneHot.mixed(logits.reshape(self.groups, -1), self.uniform_mix).logits
+
+    def observe(
+        self,
+        embedding: Float[Array, "b t e"],
+        action: Float[Array, "b t a"],
+        first: Float[Array, "b t"],
+        key: RandomKey,
+    ) -> tuple[Latent, Float[Array, "b t s c"]]:
+        """Posterior states along b sequences, and the prior's logits at each; memory begins anew where ``first``."""
+        rows, times = first.shape
+        shares = jax.vmap(jax.vmap(self.share))(embedding)
+        uniform = jax.random.uniform(key, (times, rows, self.groups))
+
+        def step(
+            before: tuple[Float[Array, "b d"], Float[Array, "b s c"]],
+            now: tuple[Float[Array, "b u"], Float[Array, "b a"], Float[Array, " b"], Float[Array, "b s"]],
+        ) -> tuple[tuple[Float[Array, "b d"], Float[Array, "b s c"]], Latent]:
+            share, action, first, uniform = now
+            kept = 1 - first[:, None]
+            deter, sample = before[0] * kept, before[1] * kept[:, :, None]
+            deter = jax.vmap(self.advance)(deter, sample, action * kept)
+            logits = jax.vmap(self.correct)(deter, share)
+            sample = OneHot(logits).sample(uniform)
+            return (deter, sample), Latent(deter, sample, logits)
+
+        by_time = (_swapped(shares), _swapped(action), first.T, uniform)
+        _, states = jax.lax.scan(step, self.nothing(rows), by_time)
+        posterior = Latent(*(_swapped(part) for part in states))
+        return posterior, jax.vmap(jax.vmap(self.expect))(posterior.deter)
+
+    def imagine_step(self, state: Latent, action: Float[Array, "n a"], uniform: Float[Array, "n s"]) -> Latent:
+        """Where n states go by n actions, as the prior has it."""
+        deter = jax.vmap(self.advance)(state.deter, state.sample, action)
+        logits = jax.vmap(self.expect)(deter)
+        return Latent(deter, OneHot(logits).sample(uniform), logits)
+
+
+def _swapped(x: Shaped[Array, "p q ..."]) -> Shaped[Array, "q p ..."]:
+    return jnp.swapaxes(x, 0, 1)
+
+
+def balanced_divergence(
+    posterior: Float[Array, "*n s c"], prior: Float[Array, "*n s c"], balance: float, free_nats: float
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """β KL(sg(q)‖p) + (1 − β) KL(q‖sg(p)), each mean over the batch not pressed below ``free_nats``; and the mean KL.
+
+    posterior, prior: logits. With β above a half the prior learns faster than the posterior gives way.
+    """
+    held = jax.lax.stop_gradient
+    to_prior = jnp.mean(OneHot(held(posterior)).kl(OneHot(prior)))
+    to_posterior = jnp.mean(OneHot(posterior).kl(OneHot(held(prior))))
+    value = balance * jnp.maximum(to_prior, free_nats) + (1 - balance) * jnp.maximum(to_posterior, free_nats)
+    return value, to_prior
+
+
+class Understood(NamedTuple):
+    """What the world model made of a batch of sequences, for whoever learns from it next."""
+
+    posterior: Latent
+    embedding: Float[Array, "b t e"]
+
+
+class WorldModel(eqx.Module):
+    """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its end."""
+
+    encoder: Encoder
+    dynamics: RSSM
+    decoder: Decoder
+    reward: MLP
+    ends: MLP | None
+
+    def embed(self, obs: Shaped[Array, "b ..."]) -> Float[Array, "b e"]:
+        """Embeddings of a batch of observations."""
+        return jax.vmap(self.encoder)(prepared(obs))
+
+    def understand(self, batch: Sequences, key: RandomKey) -> tuple[Understood, Float[Array, "b t s c"]]:
+        """Posterior states of a batch, and the prior's logits."""
+        embedding = jax.vmap(self.embed)(batch.obs)
+        posterior, prior = self.dynamics.observe(embedding, batch.action, batch.first, key)
+        return Understood(posterior, embedding), prior
+
+    def loss(
+        self,
+        batch: Sequences,
+        key: RandomKey,
+        *,
+        divergence_scale: float,
+        balance: float,
+        free_nats: float,
+        reward_shapes_model: bool,
+    ) -> tuple[Float[Array, ""], tuple[Understood, Metrics]]:
+        """−log p(obs) − log p(reward) + KL, all of unit variance, constants left out; means over batch and time.
+
+        ``reward_shapes_model``: whether the reward's gradient reaches the states, or only its own head.
+        """
+        understood, prior = self.understand(batch, key)
+        feature = understood.posterior.feature
+        misses = jax.vmap(jax.vmap(self.decoder))(feature) - prepared(batch.obs)
+        image = 0.5 * jnp.sum(misses**2) / batch.first.size
+        read = feature if reward_shapes_model else jax.lax.stop_gradient(feature)
+        reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
+        divergence, nats = balanced_divergence(understood.posterior.logits, prior, balance, free_nats)
+        value = image + reward + divergence_scale * divergence
+        metrics = {"observation_loss": image, "task_reward_loss": reward, "world_divergence": nats}
+        if self.ends is not None:
+            logits = jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0]
+            end = jnp.mean(jax.nn.softplus(logits) - (1 - batch.discount) * logits)
+            value, metrics = value + end, {**metrics, "end_loss": end}
+        entropy = -jnp.sum(jax.nn.softmax(prior) * jax.nn.log_softmax(prior), axis=(-2, -1))
+        metrics = {**metrics, "world_loss": value, "prior_entropy": jnp.mean(entropy)}
+        return value, (jax.lax.stop_gradient(understood), metrics)
+
+    def expected_reward(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
+        """The task's reward on arriving in each state."""
+        return jax.vmap(jax.vmap(self.reward))(feature)[:, :, 0]
+
+    def going_on(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
+        """The probability that the task does not end in each state; one where no head says otherwise."""
+        if self.ends is None:
+            return jnp.ones(feature.shape[:2])
+        return jax.nn.sigmoid(-jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0])
+
+    def predict(self, batch: Sequences, context: int, key: RandomKey) -> Float[Array, "b t ..."]:
+        """Means of the prepared observations from ``context`` on, from the ones before and the actions alone."""
+        observe_key, imagine_key = jax.random.split(key)
+        known = Sequences(*(part[:, :context] for part in batch))
+        understood, _ = self.understand(known, observe_key)
+        last = Latent(*(part[:, -1] for part in understood.posterior))
+        actions = _swapped(batch.action[:, context:])
+        uniform = jax.random.uniform(imagine_key, (*actions.shape[:2], self.dynamics.groups))
+
+        def step(state: Latent, now: tuple[Float[Array, "b a"], Float[Array, "b s"]]) -> tuple[Latent, Latent]:
+            state = self.dynamics.imagine_step(state, *now)
+            return state, state
+
+        _, states = jax.lax.scan(step, last, (actions, uniform))
+        return _swapped(jax.vmap(jax.vmap(self.decoder))(states.feature))

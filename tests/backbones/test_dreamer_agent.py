@@ -1,0 +1,468 @@
+"""Dreamer as a whole: acting, learning with every objective, fine-tuning, and tasks whose best return is known."""
+
+import dataclasses
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import quick
+
+from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.intrinsic import teach
+from skillscape.backbones.dreamer.lending import standardised
+from skillscape.errors import UserError
+from skillscape.objectives import registry
+from skillscape.objectives.becl import BeCL
+from skillscape.objectives.diayn import DIAYN
+from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.types import EnvSpec, Sequences
+
+SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
+SKILLS = 4
+SKILLED = Extrinsic(skill_kind="discrete", skill_width=SKILLS)
+TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1, horizon=3, imagined_starts=6)
+ROWS, TIMES = 3, 4
+KEY = jax.random.key(11)
+# Sizes that compile fast; an objective takes those of them it has.
+SMALL = {
+    "number_of_skills": SKILLS,
+    "hidden": (8,),
+    "projection_hidden": (8,),
+    "feature_dim": 4,
+    "neighbours": 3,
+    "width": 8,
+    "layers": 2,
+    "modules": 2,
+    "module_width": 4,
+    "latent_dim": 2,
+    "history": 0,
+}
+
+
+def small(method, **more):
+    wanted = {**SMALL, **more}
+    taken = {field.name for field in dataclasses.fields(registry()[method])} & wanted.keys()
+    return registry()[method](**{name: wanted[name] for name in taken})
+
+
+def sequences(objective=SKILLED, seed=0, rows=ROWS, times=TIMES):
+    generator = np.random.default_rng(seed)
+    first = np.zeros((rows, times), np.float32)
+    first[:, 0] = 1
+    skill = objective.skills.sample(jax.random.key(seed), rows * times)
+    return Sequences(
+        obs=jnp.asarray(generator.normal(size=(rows, times, 3)), jnp.float32),
+        action=jnp.asarray(generator.uniform(-1, 1, (rows, times, 2)), jnp.float32),
+        reward=jnp.asarray(generator.normal(size=(rows, times)), jnp.float32),
+        discount=jnp.ones((rows, times)),
+        skill=skill.reshape(rows, times, objective.skills.width),
+        first=jnp.asarray(first),
+    )
+
+
+@cache
+def begun(backbone=TINY, objective=SKILLED):
+    def create():
+        return backbone.init(jax.random.key(0), SPEC, objective), objective.init(
+            jax.random.key(1), backbone.features(SPEC)
+        )
+
+    return quick(create)()
+
+
+@cache
+def learning(backbone=TINY, objective=SKILLED):
+    return quick(lambda agent, state, batch, key: backbone.learn(agent, objective, state, batch, key))
+
+
+@cache
+def learned(backbone=TINY, objective=SKILLED):
+    """After two updates."""
+    agent, state = begun(backbone, objective)
+    for update in range(2):
+        agent, state, metrics = learning(backbone, objective)(
+            agent, state, sequences(objective, update), jax.random.key(update)
+        )
+    return agent, state, metrics
+
+
+def leaves(tree):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def same(one, other):
+    return all(np.array_equal(left, right) for left, right in zip(leaves(one), leaves(other), strict=True))
+
+
+def kinds(tree):
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree)
+
+
+def check_learned(backbone, objective):
+    before, state_before = begun(backbone, objective)
+    after, state, metrics = learned(backbone, objective)
+    broken = [name for name, value in metrics.items() if not np.isfinite(value)]
+    assert not broken
+    assert kinds(before) == kinds(after)
+    assert kinds(state_before) == kinds(state)
+    for part in ("world", "actor", "critic"):
+        assert not same(getattr(before, part).params, getattr(after, part).params)
+    assert after.updates == 2
+    return metrics
+
+
+def test_learning_reports_and_keeps_its_shape():
+    metrics = check_learned(TINY, small("sd3"))
+    assert {
+        "world_loss",
+        "observation_loss",
+        "world_divergence",
+        "actor_loss",
+        "critic_loss",
+        "reward",
+        "deviation",
+    } <= set(metrics)
+
+
+METHODS = ("apt", "cic", "becl", "csd", "metra", "diayn", "rnd", "icm", "disagreement", "extrinsic")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(method):
+    check_learned(TINY, small(method))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["metra", "becl", "rnd", "sd3"])
+def test_methods_learn_from_replayed_observations(method):
+    check_learned(replace(TINY, reward_on="replayed"), small(method))
+
+
+@pytest.mark.slow
+def test_successor_features_and_skills_from_a_box_learn():
+    check_learned(TINY, registry()["aps"](hidden=(8,)))
+    check_learned(replace(TINY, reward_on="replayed"), small("cic", skill_dim=5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uniform_mix": 0.01, "normalise": "returns", "critic": "two-hot"},
+        {"lent": "memory and probabilities", "standardise": False, "scored": "all"},
+        {"reward_gradient": False, "predict_ends": True, "imagined_starts": 0},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_every_option_learns(changes):
+    check_learned(replace(TINY, **changes), small("diayn"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoder", ["convolutions", "patches"])
+@pytest.mark.parametrize("reward_on", ["imagined", "replayed"])
+def test_images_are_learned_from(encoder, reward_on):
+    backbone = replace(TINY, encoder=encoder, reward_on=reward_on, depth=2, patch=16, patch_width=4)
+    objective, spec = small("diayn"), EnvSpec((64, 64, 3), 2, 10)
+    images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (ROWS, TIMES, 64, 64, 3)), jnp.uint8)
+    batch = sequences(objective)._replace(obs=images)
+    agent = backbone.init(KEY, spec, objective)
+    state = objective.init(KEY, backbone.features(spec))
+    _, _, metrics = learning(backbone, objective)(agent, state, batch, KEY)
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
+# What objectives see
+
+
+def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
+    batch = sequences()
+    agent, _ = begun()
+    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
+    plain = replace(TINY, standardise=False)
+    pairs, feature = plain._replayed(understood, batch)
+    memory = np.asarray(understood.posterior.deter)
+    rows = ROWS * (TIMES - 1)
+    np.testing.assert_array_equal(pairs.obs, memory[:, :-1].reshape(rows, 6))
+    np.testing.assert_array_equal(pairs.next_obs, memory[:, 1:].reshape(rows, 6))
+    np.testing.assert_array_equal(pairs.action, np.asarray(batch.action)[:, 1:].reshape(rows, 2))
+    np.testing.assert_array_equal(pairs.skill, np.asarray(batch.skill)[:, 1:].reshape(rows, SKILLS))
+    np.testing.assert_array_equal(pairs.reward, np.asarray(batch.reward)[:, 1:].reshape(rows))
+    np.testing.assert_array_equal(feature[:, 6:], pairs.next_obs)
+
+    cut = batch._replace(first=batch.first.at[1, 2].set(1.0))
+    pairs, _ = plain._replayed(understood, cut)
+    forbidden = memory[1, 2]
+    assert pairs.next_obs.shape == (rows, 6)
+    assert not (np.asarray(pairs.next_obs) == forbidden).all(axis=1).any()
+    kept = {tuple(row) for row in np.asarray(pairs.next_obs)}
+    assert kept == {tuple(row) for row in memory[:, 1:].reshape(rows, 6)} - {tuple(forbidden)}
+
+
+def test_what_is_lent_is_what_the_spec_says():
+    assert TINY.features(SPEC).obs_shape == (6,)
+    assert replace(TINY, lent="memory and probabilities").features(SPEC).obs_shape == (12,)
+    replayed = replace(TINY, reward_on="replayed", encoder="patches")
+    assert replayed.features(SPEC).obs_shape == (3,)
+    assert replayed.features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
+    assert replace(replayed, encoder="convolutions").features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
+
+
+def test_what_is_lent_has_one_scale():
+    rows = standardised(jnp.asarray(np.random.default_rng(0).normal(3, 0.1, (2, 5, 6)), jnp.float32))
+    np.testing.assert_allclose(np.mean(rows, axis=-1), 0, atol=1e-5)
+    np.testing.assert_allclose(np.std(rows, axis=-1), 1, atol=1e-2)
+
+
+def test_starts_know_what_came_before_and_have_skills_of_their_own():
+    batch = sequences(rows=8, times=6)
+    agent, _ = begun()
+    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
+    every = replace(TINY, imagined_starts=0, standardise=False)
+    starts = every._starts(understood, batch, SKILLED.skills, KEY)
+    memory = np.asarray(understood.posterior.deter)
+    before = np.concatenate([memory[:, :1], memory[:, :-1]], axis=1)
+    np.testing.assert_array_equal(starts.before, before.reshape(48, 6))
+    np.testing.assert_array_equal(starts.known.reshape(8, 6), 1 - np.asarray(batch.first))
+    np.testing.assert_array_equal(starts.state.deter, memory.reshape(48, 6))
+    fresh = np.asarray(starts.skill)
+    assert 0.05 < (fresh == np.asarray(batch.skill).reshape(48, SKILLS)).all(axis=1).mean() < 0.6
+    acted = replace(every, imagined_skills="replayed")._starts(understood, batch, SKILLED.skills, KEY).skill
+    np.testing.assert_array_equal(acted.reshape(8, 6, SKILLS)[:, :-1], batch.skill[:, 1:])
+    some = replace(every, imagined_starts=7)._starts(understood, batch, SKILLED.skills, KEY)
+    assert some.skill.shape == (7, SKILLS)
+    assert (
+        len({tuple(row) for row in np.asarray(some.state.deter)} & {tuple(row) for row in memory.reshape(48, 6)}) == 7
+    )
+
+
+# Who learns from what
+
+
+def test_the_world_model_does_not_learn_from_behaviour():
+    agent, state = begun()
+    batch = sequences()
+    after, _, _ = learning()(agent, state, batch, KEY)
+    world_key = jax.random.split(KEY, 5)[0]
+    alone, _ = quick(TINY._improve_world)(agent.world, batch, world_key)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), after.world, alone)
+
+
+def test_the_target_is_a_copy_now_and_then():
+    backbone = replace(TINY, target_every=2)
+    agent, state = begun()
+    one, state, _ = learning(backbone)(agent, state, sequences(), KEY)
+    assert same(one.target, agent.target)
+    two, _, _ = learning(backbone)(one, state, sequences(), KEY)
+    assert same(two.target, two.critic.params)
+    assert not same(two.target, agent.target)
+
+
+def test_the_head_learns_the_scores_of_all_skills_at_once():
+    backbone = replace(TINY, reward_on="replayed", units=32, model_learning_rate=1e-2)
+    objective = DIAYN(SKILLS, (8,))
+    agent, state = begun(backbone, objective)
+    batch = sequences(objective)
+    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
+    seen, feature = backbone._replayed(understood, batch)
+    np.testing.assert_array_equal(seen.next_obs, batch.obs[:, 1:].reshape(-1, 3))
+
+    @quick
+    def taught(head):
+        def step(head, key):
+            head, _, metrics = teach(backbone._model_transform, head, objective, state, seen, feature, key)
+            return head, metrics["reward_loss"]
+
+        return jax.lax.scan(step, head, jax.random.split(KEY, 400))
+
+    head, losses = taught(agent.intrinsic)
+    assert losses[-1] < 0.05 * losses[0]
+    scores = objective.score_skills(state, seen.next_obs) + np.log(SKILLS)
+    np.testing.assert_allclose(jax.vmap(head.params)(feature), scores, atol=0.15)
+
+
+def test_true_labels_are_kept_where_rows_are_compared_by_them():
+    assert not BeCL.scores_other_skills
+    assert DIAYN.scores_other_skills
+
+
+# Fine-tuning
+
+
+def test_adapting_keeps_the_model_and_the_actor_and_nothing_else():
+    before, _, _ = learned(TINY, small("sd3"))
+    tuned = TINY.for_task(pretrained=True)
+    after = tuned.adapt(before, jax.random.key(7))
+    old, new = before.world.params, after.world.params
+    for part in ("encoder", "dynamics", "decoder"):
+        assert same(getattr(old, part), getattr(new, part))
+    assert same(before.actor.params, after.actor.params)
+    assert (new.reward.layers[0].weight != old.reward.layers[0].weight).all()
+    assert (after.critic.params.network.layers[0].weight != before.critic.params.network.layers[0].weight).all()
+    assert same(after.critic.params, after.target)
+    assert after.updates == 0
+    assert after.scale == 1
+    assert after.intrinsic is None
+    for part in (after.world, after.actor, after.critic):
+        assert all((leaf == 0).all() for leaf in leaves(part.opt_state))
+    kept = tuned.adapt(before, jax.random.key(7), keep_critic=True)
+    assert same(kept.critic.params, before.critic.params)
+
+
+def test_a_task_is_learned_with_plain_rewards_that_shape_the_model():
+    tuned = replace(TINY, entropy=0.1, reward_on="replayed", reward_gradient=False).for_task(pretrained=True)
+    assert tuned.entropy == 1e-4
+    assert tuned.normalise == "none"
+    assert tuned.reward_shapes_model
+    assert tuned.reward_on == "imagined"
+    assert tuned.reward_gradient
+    assert tuned.imagined_skills == "replayed"
+    assert tuned.schedule.policy_first
+    assert not TINY.for_task(pretrained=False).schedule.policy_first
+    assert replace(TINY, normalise="returns").for_task(pretrained=True).normalise == "returns"
+    # What fine-tuning starts from has the shape of what it goes on with.
+    fresh = jax.eval_shape(lambda: tuned.init(KEY, SPEC, SKILLED))
+    source = jax.eval_shape(lambda: replace(TINY, reward_on="replayed").init(KEY, SPEC, SKILLED))
+    adapted = jax.eval_shape(lambda agent: tuned.adapt(agent, KEY), source)
+    assert kinds(adapted) == kinds(fresh)
+
+
+def test_settings_that_cannot_be_are_refused():
+    with pytest.raises(UserError, match="at least 2"):
+        replace(TINY, horizon=1).init(KEY, SPEC, SKILLED)
+    successor = Extrinsic(skill_kind="sphere", skill_width=3, successor_features=True)
+    with pytest.raises(UserError, match="no single value"):
+        replace(TINY, critic="two-hot").init(KEY, SPEC, successor)
+
+
+# Acting
+
+
+@cache
+def acting():
+    return quick(TINY.act, static_argnums=5)
+
+
+def test_acting_believes_what_learning_would():
+    agent, _ = begun()
+    # States that are all but certain: drawn in any way they are the same.
+    sharp = eqx.tree_at(
+        lambda one: one.dynamics.posterior_logits.weight, agent.world.params, replace_fn=lambda w: 1e5 * w
+    )
+    agent = agent._replace(world=agent.world._replace(params=sharp))
+    batch = sequences()
+    carry, actions, beliefs = TINY.start(ROWS), [], []
+    for time in range(TIMES):
+        action, carry = acting()(TINY.acting(agent), carry, batch.obs[:, time], batch.skill[:, time], KEY, True)
+        actions.append(action)
+        beliefs.append(carry.deter)
+    led = jnp.concatenate([jnp.zeros((ROWS, 1, 2)), jnp.stack(actions, axis=1)[:, :-1]], axis=1)
+    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(sharp, batch._replace(action=led))
+    for time in range(TIMES - 1):
+        np.testing.assert_allclose(beliefs[time], understood.posterior.deter[:, time + 1], atol=1e-4)
+    np.testing.assert_array_equal(carry.time, TIMES)
+    likelihood = TINY.log_prob(agent, batch.obs[1], batch.skill[1], jnp.stack(actions, axis=1)[1])
+    policy = jax.vmap(agent.actor.params)(understood.posterior.feature[1], batch.skill[1])
+    np.testing.assert_allclose(likelihood, policy.log_prob(jnp.stack(actions, axis=1)[1]), rtol=1e-3)
+
+
+def test_rows_do_not_know_of_each_other_and_begin_where_they_are_told():
+    agent, _ = begun()
+    policy, batch = TINY.acting(agent), sequences()
+    _, later = acting()(policy, TINY.start(ROWS), batch.obs[:, 0], batch.skill[:, 0], KEY, True)
+    mixed = jax.tree.map(lambda fresh, old: jnp.concatenate([fresh[:1], old[1:]]), TINY.start(ROWS), later)
+    anew, _ = acting()(policy, TINY.start(ROWS), batch.obs[:, 1], batch.skill[:, 1], KEY, True)
+    going_on, _ = acting()(policy, later, batch.obs[:, 1], batch.skill[:, 1], KEY, True)
+    both, _ = acting()(policy, mixed, batch.obs[:, 1], batch.skill[:, 1], KEY, True)
+    np.testing.assert_array_equal(both[0], anew[0])
+    np.testing.assert_array_equal(both[1:], going_on[1:])
+
+
+def test_without_exploration_the_same_key_acts_the_same():
+    agent, _ = begun()
+    batch = sequences()
+    arguments = TINY.acting(agent), TINY.start(ROWS), batch.obs[:, 0], batch.skill[:, 0]
+    one, two = (acting()(*arguments, KEY, False)[0] for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert (acting()(*arguments, KEY, True)[0] != one).any()
+
+
+def test_a_controller_starts_indifferent_and_learns():
+    agent, state = begun()
+    tuned = TINY.for_task(pretrained=True)
+    controlled = tuned.with_controller(agent, KEY, SPEC, SKILLS)
+    actor = controlled.actor.params
+    assert same(actor.network, agent.actor.params.network)
+    feature = jnp.ones(12)
+    means = [agent.actor.params(feature, skill).mean for skill in jnp.eye(SKILLS)]
+    np.testing.assert_allclose(actor(feature, jnp.zeros(SKILLS)).mean, np.mean(means, axis=0), atol=1e-6)
+    assert jax.eval_shape(lambda agent: tuned.learn(agent, SKILLED, state, sequences(), KEY), controlled)
+
+
+# A task whose best return is known
+
+POINT = EnvSpec(obs_shape=(2,), action_dim=1, horizon=5)
+PUPIL = Dreamer(
+    embedding=32,
+    memory=32,
+    hidden=32,
+    groups=4,
+    classes=4,
+    units=64,
+    layers=2,
+    activation="relu",
+    batch_size=32,
+    sequence_length=6,
+    horizon=5,
+    discount=0.9,
+    target_every=20,
+    model_learning_rate=2e-3,
+    learning_rate=1e-3,
+    update_every=1,
+).for_task(pretrained=False)
+
+
+def point_episodes(rows, seed):
+    """A point pushed by half an action; it pays −(distance)² to a goal at ±1 on arriving. At best it earns −0.25."""
+    generator = np.random.default_rng(seed)
+    goal = generator.choice([-1.0, 1.0], rows)
+    action = generator.uniform(-1, 1, (rows, 6, 1))
+    action[:, 0] = 0
+    place = np.cumsum(0.5 * action[:, :, 0], axis=1)
+    obs = np.stack([place, np.broadcast_to(goal[:, None], place.shape)], axis=-1)
+    reward = -((place - goal[:, None]) ** 2)
+    reward[:, 0] = 0
+    first = np.zeros((rows, 6))
+    first[:, 0] = 1
+    columns = obs, action, reward, np.ones((rows, 6)), np.zeros((rows, 6, 0)), first
+    return Sequences(*(np.asarray(column, np.float32) for column in columns))
+
+
+def point_returns(agent):
+    goal = np.asarray([-1.0, 1.0])
+    place, total, carry = np.zeros(2), np.zeros(2), PUPIL.start(2)
+    act = jax.jit(PUPIL.act, static_argnums=5)
+    for _ in range(5):
+        obs = jnp.asarray(np.stack([place, goal], axis=1), jnp.float32)
+        action, carry = act(PUPIL.acting(agent), carry, obs, jnp.zeros((2, 0)), KEY, False)
+        place = place + 0.5 * np.asarray(action)[:, 0]
+        total = total - (place - goal) ** 2
+    return total
+
+
+@pytest.mark.slow
+def test_a_point_is_brought_to_its_goal_at_nearly_the_best_return():
+    objective = Extrinsic()
+    agent = PUPIL.init(jax.random.key(0), POINT, objective)
+    learn = jax.jit(lambda agent, batch, key: PUPIL.learn(agent, objective, None, batch, key)[0])
+    assert point_returns(agent).mean() < -2
+    for update in range(800):
+        agent = learn(agent, point_episodes(32, update), jax.random.key(update))
+    found = point_returns(agent)
+    assert (found > -0.6).all(), found
+    assert (found <= -0.25 + 1e-6).all()

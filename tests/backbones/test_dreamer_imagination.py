@@ -1,0 +1,211 @@
+"""Returns, weights and scales against loops written out; where gradients of imagined trajectories go and where not."""
+
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probes import quick
+
+from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.imagination import (
+    BINS,
+    Actor,
+    Critic,
+    cumulative_weights,
+    imagine,
+    lambda_returns,
+    track_magnitude,
+    track_range,
+)
+from skillscape.backbones.dreamer.world_model import Latent
+from skillscape.nets import MLP
+from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.optim import descend, learner
+from skillscape.types import EnvSpec
+
+SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
+SKILLED = Extrinsic(skill_kind="discrete", skill_width=4)
+TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1)
+ROWS, HORIZON = 5, 3
+KEY = jax.random.key(3)
+
+
+@cache
+def parts():
+    agent = quick(lambda: TINY.init(jax.random.key(0), SPEC, SKILLED))()
+    return agent.world.params.dynamics, agent.actor.params
+
+
+@cache
+def start():
+    generator = np.random.default_rng(0)
+    deter = jnp.asarray(generator.normal(size=(ROWS, 6)), jnp.float32)
+    sample = jax.nn.one_hot(jnp.asarray(generator.integers(0, 3, (ROWS, 2))), 3)
+    return Latent(deter, sample, sample)
+
+
+SKILL = jnp.eye(4)[jnp.asarray([0, 3, 1, 1, 2])]
+
+
+@cache
+def dreaming():
+    return quick(lambda dynamics, actor, start: imagine(dynamics, actor, start, SKILL, HORIZON, KEY))
+
+
+@cache
+def slopes():
+    """Gradients of the sum of the last memories to the dynamics, the actor and the start."""
+
+    def last(dynamics, actor, start):
+        return jnp.sum(imagine(dynamics, actor, start, SKILL, HORIZON, KEY).states.deter[-1])
+
+    return quick(jax.grad(last, (1, 2)))
+
+
+def test_returns_are_those_of_a_slow_loop():
+    generator = np.random.default_rng(0)
+    reward, value, discount = (generator.normal(size=(6, 3)) for _ in range(3))
+    expected, later = [], value[5]
+    for time in range(4, -1, -1):
+        later = reward[time] + discount[time] * (0.05 * value[time + 1] + 0.95 * later)
+        expected.insert(0, later)
+    found = lambda_returns(*(jnp.asarray(part, jnp.float32) for part in (reward, value, discount)), 0.95)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_state_is_weighed_by_the_discounts_before_it():
+    discount = jnp.asarray([[0.5], [0.2], [0.9]])
+    np.testing.assert_allclose(cumulative_weights(discount), [[1.0], [0.5], [0.1]], rtol=1e-6)
+    assert not np.any(jax.grad(lambda one: jnp.sum(cumulative_weights(one)))(discount))
+
+
+def test_the_size_of_rewards_is_followed_without_their_sign():
+    reward = jnp.asarray([[-2.0, 4.0], [0.0, -6.0]])
+    assert track_magnitude(jnp.asarray(1.0), reward, 0.95) == pytest.approx(0.95 + 0.05 * 3)
+    assert track_magnitude(jnp.asarray(1.0), reward, 1.0) == 1
+    assert not np.any(jax.grad(lambda one: track_magnitude(jnp.asarray(1.0), one, 0.5))(reward))
+
+
+def test_the_range_of_returns_leaves_out_the_extremes():
+    returns = jnp.arange(101.0).reshape(1, 101).at[0, 100].set(1e6)
+    assert track_range(jnp.asarray(10.0), returns, 0.01) == pytest.approx(0.99 * 10 + 0.01 * 90, rel=1e-5)
+
+
+def test_a_dream_begins_at_its_start_and_follows_the_prior():
+    dynamics, actor = parts()
+    dream = dreaming()(dynamics, actor, start())
+    assert dream.states.feature.shape == (HORIZON + 1, ROWS, 12)
+    assert dream.action.shape == (HORIZON, ROWS, 2)
+    assert dream.entropy.shape == (HORIZON, ROWS)
+    np.testing.assert_array_equal(dream.states.deter[0], start().deter)
+    np.testing.assert_array_equal(dream.states.sample[0], start().sample)
+    states = dream.states
+    moved = dynamics.advance(states.deter[1, 2], states.sample[1, 2], dream.action[1, 2])
+    np.testing.assert_allclose(states.deter[2, 2], moved, atol=1e-5)
+    np.testing.assert_allclose(states.logits[2, 2], dynamics.expect(moved), atol=1e-5)
+    policy = actor(states.feature[1, 2], SKILL[2])
+    assert dream.entropy[1, 2] == pytest.approx(float(policy.entropy()), rel=1e-4)
+    assert (np.abs(dream.action) < 1).all()
+
+
+def test_skills_change_what_is_done():
+    dynamics, actor = parts()
+    other = quick(lambda *rest: imagine(*rest, SKILL[::-1], HORIZON, KEY))(dynamics, actor, start())
+    changed = np.asarray(other.action != dreaming()(dynamics, actor, start()).action)
+    assert changed[:, np.asarray([0, 1, 3, 4])].any(axis=(0, 2)).all()
+    assert not changed[:, 2].any()
+
+
+def test_gradients_reach_the_actor_by_what_actions_do():
+    dynamics, actor = parts()
+    for_actor, _ = slopes()(dynamics, actor, start())
+    assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(for_actor)) > 1e-4
+    deaf = eqx.tree_at(lambda one: one.enter.weight, dynamics, dynamics.enter.weight.at[:, -2:].set(0.0))
+    for_actor, _ = slopes()(deaf, actor, start())
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(for_actor))
+
+
+def test_the_start_is_detached():
+    _, for_start = slopes()(*parts(), start())
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(for_start))
+
+
+def test_what_the_policy_reads_is_detached():
+    # Deviations depend on the mean of an earlier action only by the state that it led to.
+    def entropy(actor, dynamics):
+        return jnp.sum(imagine(dynamics, actor, start(), SKILL, HORIZON, KEY).entropy)
+
+    dynamics, actor = parts()
+    slope = quick(jax.grad(entropy))(actor, dynamics).network.layers[-1]
+    assert not np.any(slope.bias[:2])
+    assert np.any(slope.bias[2:])
+
+
+def test_the_policy_has_a_mean_inside_and_a_deviation_above_a_tenth():
+    actor = eqx.tree_at(lambda one: one.network.layers[-1].bias, parts()[1], jnp.asarray([9.0, -9.0, -99.0, 99.0]))
+    policy = actor(jnp.zeros(12), SKILL[0])
+    np.testing.assert_allclose(policy.mean, [1, -1], atol=1e-3)
+    np.testing.assert_allclose(policy.deviation, [0.1, 2.1], atol=1e-3)
+
+
+def test_a_controller_mixes_the_skills_whatever_it_is_told():
+    _, actor = parts()
+    shares = jnp.log(jnp.asarray([0.1, 0.2, 0.3, 0.4]))
+    controller = MLP.create(KEY, 12, (), 4)
+    fixed = eqx.tree_at(
+        lambda one: (one.layers[0].weight, one.layers[0].bias), controller, (jnp.zeros((4, 12)), shares)
+    )
+    feature = jnp.arange(12.0) / 12
+    found = [Actor(actor.network, fixed)(feature, skill) for skill in (SKILL[0], SKILL[1])]
+    single = [actor(feature, skill) for skill in jnp.eye(4)]
+    for field in range(2):
+        expected = np.tensordot(np.exp(shares), np.stack([np.asarray(one[field]) for one in single]), 1)
+        for one in found:
+            np.testing.assert_allclose(one[field], expected, rtol=1e-5)
+
+
+FEATURES = jnp.asarray(np.random.default_rng(0).normal(size=(2, ROWS, 12)), jnp.float32)
+TARGETS = jnp.asarray(np.random.default_rng(1).normal(size=(2, ROWS)), jnp.float32)
+
+
+def network(outputs):
+    return MLP.create(KEY, 16, (8,), outputs, "elu")
+
+
+def test_a_critic_of_one_value_is_fitted_by_squares():
+    critic = Critic(network(1), "normal")
+    values = critic.values(FEATURES, SKILL)
+    alone = critic.network(jnp.concatenate([FEATURES[1, 3], SKILL[3]]))[0]
+    assert values[1, 3] == pytest.approx(float(alone), rel=1e-4)
+    np.testing.assert_allclose(critic.misfit(FEATURES, SKILL, TARGETS), 0.5 * (values - TARGETS) ** 2, rtol=1e-5)
+
+
+def test_successor_features_are_worth_their_product_with_the_skill():
+    critic = Critic(network(4), "successor")
+    raw = critic.network(jnp.concatenate([FEATURES[1, 3], SKILL[3]]))
+    assert critic.values(FEATURES, SKILL)[1, 3] == pytest.approx(float(raw @ SKILL[3]), rel=1e-4)
+    assert critic.outputs == 4
+
+
+def test_a_critic_of_bins_says_zero_at_first_and_is_drawn_to_its_targets():
+    backbone = replace(TINY, critic="two-hot", units=32, learning_rate=1e-2)
+    critic = backbone._critic(KEY, 16, 0)
+    assert critic.outputs == BINS
+    np.testing.assert_array_equal(critic.values(FEATURES, SKILL), 0)
+
+    def loss(critic):
+        misfit = jnp.mean(critic.misfit(FEATURES, SKILL, TARGETS))
+        return misfit, {}
+
+    @quick
+    def descended(critic):
+        def step(critic, _):
+            return descend(backbone._transform, loss, critic)[0], None
+
+        return jax.lax.scan(step, learner(backbone._transform, critic), None, length=500)[0].params
+
+    np.testing.assert_allclose(descended(critic).values(FEATURES, SKILL), TARGETS, atol=0.3)
