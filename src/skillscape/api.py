@@ -17,6 +17,8 @@ from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.host import MAZE_PREFIX
 from skillscape.envs.layouts import builtin_layouts, load_layout
+from skillscape.envs.maze_frames import Sight
+from skillscape.envs.mazes import Maze
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure
@@ -77,9 +79,9 @@ def pretrain(
     start = on_start or (lambda: None)
     progress = on_progress or (lambda *_: None)
     if is_host(env):
-        chosen = hosted_settings(method, env, preset or "compact")
+        chosen = hosted_settings(method, env, preset)
         if isinstance(backbone, PPO):
-            raise UserError(f"PPO runs in mazes only; {env} is trained with DDPG.")
+            raise UserError(f"PPO runs in mazes only; {env} is trained with {chosen.backbone.name}.")
         job = Job(
             phase="pretrain",
             env=env,
@@ -198,7 +200,7 @@ def train_from_scratch(
     task: str,
     *,
     out: str | Path,
-    preset: str = "compact",
+    preset: str | None = None,
     steps: int | None = None,
     seed: int = 0,
     backbone: ReplayedBackbone[Any, Any] | None = None,
@@ -240,7 +242,9 @@ def _train_jobs(
     folders = _folders(out, [job.seed for job, _ in pairs], several)
     for job, _ in pairs:
         job.check()
-        job.make_env().close()
+        env = job.make_env()
+        env.close()
+        job.check_env(env.spec)
     _check_folders(folders, resume, force)
     standing = [resume and (folder / "config.json").exists() for folder in folders]
     # What a fine-tuning begins with is made before any folder is: a wrong source leaves nothing behind.
@@ -286,7 +290,13 @@ def _resumed_job(folder: Path, job: Job) -> JobRun:
 
 @contextmanager
 def evaluating(job: Job) -> Iterator[Evaluate]:
-    """The evaluation of a job: deterministic episodes under one skill. Environments are made when first needed."""
+    """The evaluation of a job: deterministic episodes under one skill. Environments are made when first needed.
+
+    A maze that is seen is measured as one that is not: stochastic episodes of every skill from the fixed start.
+    """
+    if job.env.startswith(MAZE_PREFIX):
+        yield _evaluate_seen_maze
+        return
     made: list[Evaluator] = []
 
     def evaluate(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
@@ -309,12 +319,27 @@ def evaluating(job: Job) -> Iterator[Evaluate]:
             evaluator.close()
 
 
+def _evaluate_seen_maze(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
+    del skill
+    positions = seen_rollouts(run.config, policy)
+    _keep_rollouts(run.folder, step, positions)
+    return measure(positions, load_layout(run.config.env.removeprefix(MAZE_PREFIX)))._asdict()
+
+
+def seen_rollouts(job: Job, policy: PyTree, *, per_skill: int = 20, seed: int = 0) -> Float[np.ndarray, "k r t 2"]:
+    """Where the episodes of every skill go in a maze that is seen; policy: see ``Backbone.acting``."""
+    layout = load_layout(job.env.removeprefix(MAZE_PREFIX))
+    return skill_rollouts(
+        Maze(layout), job.backbone, job.rewarded.skills, policy, per_skill=per_skill, seed=seed, see=Sight(layout)
+    )
+
+
 def _write_job_results(run: JobRun) -> None:
     """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
     job = run.config
     last = {name: values[-1] for name, values in read_metrics(run.folder / "evaluation.csv").items()}
     results = {
-        "method": "ddpg" if job.objective is None else job.objective.name,
+        "method": job.method,
         "phase": job.phase,
         "env": job.env,
         "task": job.task,
@@ -366,7 +391,7 @@ def skill_returns(
         evaluator.close()
         found.append(
             {
-                "method": "ddpg" if job.objective is None else job.objective.name,
+                "method": job.method,
                 "task": job.task or job.env,
                 "seed": job.seed,
                 "steps": step,
@@ -418,12 +443,19 @@ def evaluate_state(run: Run, state: TrainState) -> Mapping[str, float]:
     """Measure a state of training and keep the episodes it was measured on in ``rollouts/``."""
     config = run.config
     positions = skill_rollouts(
-        config.maze, config.backbone, config.objective.skills, state.agent, per_skill=config.rollouts_per_skill
+        config.maze,
+        config.backbone,
+        config.objective.skills,
+        config.backbone.acting(state.agent),
+        per_skill=config.rollouts_per_skill,
     )
-    folder = run.folder / "rollouts"
-    folder.mkdir(exist_ok=True)
-    np.savez_compressed(folder / f"{int(state.step):012d}.npz", positions=positions)
+    _keep_rollouts(run.folder, int(state.step), positions)
     return measure(positions, config.layout)._asdict()
+
+
+def _keep_rollouts(folder: Path, step: int, positions: Float[np.ndarray, "k r t d"]) -> None:
+    (folder / "rollouts").mkdir(exist_ok=True)
+    np.savez_compressed(folder / "rollouts" / f"{step:012d}.npz", positions=positions)
 
 
 def _write_results(run: Run) -> None:
@@ -452,7 +484,7 @@ def rollouts(run: Run, *, per_skill: int | None = None, seed: int = 0) -> Float[
         config.maze,
         config.backbone,
         config.objective.skills,
-        run.agent(),
+        config.backbone.acting(run.agent()),
         per_skill=per_skill or config.rollouts_per_skill,
         seed=seed,
     )

@@ -6,7 +6,9 @@ from typing import Any
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.dreamer.sizes import dreamer
 from skillscape.backbones.ppo import PPO
+from skillscape.envs.host import MAZE_PREFIX, is_seen
 from skillscape.errors import choose
 from skillscape.objectives import registry
 from skillscape.objectives.aps import APS
@@ -174,9 +176,61 @@ HOSTED_PRESETS: dict[str, Callable[[str | None, str], HostedSettings]] = {
 }
 
 
-def hosted_settings(method: str | None, env: str, preset: str = "compact") -> HostedSettings:
-    """The settings of a preset for a method on a host environment; no method is training from scratch."""
+def _seen_objective(method: str, env: str, width: int, density_width: int) -> Objective[Any]:
+    """The method on what a world model remembers of images: vectors whose entries have mean zero and variance one."""
+    maze = env.startswith(MAZE_PREFIX)
+    made = _hosted_objective(method, env, width, density_width, density_width // 2)
+    # Mazes are told apart from the rest as without images: their short episodes are of one of ten skills.
+    changes: dict[str, Any] = {"resample_every": None} if maze and made.resample_every else {}
+    if maze and "number_of_skills" in vars(made):
+        changes["number_of_skills"] = 10
+    if method == "sd3":
+        # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
+        changes |= {"latent_dim": 16, "decoder_variance": 4.0, "floor": -1.0, "latent_samples": 0, "reward_scale": 1.0}
+    return replace(made, **changes)
+
+
+def _seen_paper(method: str | None, env: str) -> HostedSettings:
+    """The sizes of pixel-based URLB and its budget: 2 million frames, 100,000 to fine-tune, two to an action."""
+    objective = None if method is None else _seen_objective(method, env, 1024, 128)
+    return HostedSettings(
+        objective, dreamer("paper", method), 1_000_000, 50_000, snapshots=(50_000, 250_000, 500_000, 1_000_000)
+    )
+
+
+def _seen_laptop(method: str | None, env: str) -> HostedSettings:
+    """What two cores learn in an hour: 20,000 frames of a body, 20,000 steps in a maze."""
+    objective = None if method is None else _seen_objective(method, env, 256, 64)
+    steps = 20_000 if env.startswith(MAZE_PREFIX) else 10_000
+    return HostedSettings(objective, dreamer("laptop", method), steps, 10_000, 2_500, 3, snapshots=(10_000,))
+
+
+def _seen_smoke(method: str | None, env: str) -> HostedSettings:
+    """Seconds, to see that everything runs; its numbers mean nothing."""
+    objective = None if method is None else _seen_objective(method, env, 16, 8)
+    return HostedSettings(objective, dreamer("smoke", method), 1_500, 1_500, 500, 1)
+
+
+SEEN_PRESETS: dict[str, Callable[[str | None, str], HostedSettings]] = {
+    "laptop": _seen_laptop,
+    "paper": _seen_paper,
+    "smoke": _seen_smoke,
+}
+
+
+def default_preset(env: str) -> str:
+    """What is meant on a host environment where no preset is given."""
+    return "laptop" if is_seen(env) else "compact"
+
+
+def hosted_settings(method: str | None, env: str, preset: str | None = None) -> HostedSettings:
+    """The settings of a preset for a method on a host environment; no method is training from scratch.
+
+    Environments that are seen are learned with Dreamer, the others with DDPG.
+    """
     if method is not None:
         choose("method", method, registry(), "skillscape methods")
-    choose("preset", preset, HOSTED_PRESETS, "skillscape pretrain --help")
-    return HOSTED_PRESETS[preset](method, env)
+    presets = SEEN_PRESETS if is_seen(env) else HOSTED_PRESETS
+    chosen = preset or default_preset(env)
+    choose("preset", chosen, presets, "skillscape pretrain --help")
+    return presets[chosen](method, env)

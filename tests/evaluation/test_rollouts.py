@@ -20,7 +20,7 @@ def case(request):
     kind, width = request.param
     objective = Extrinsic(kind, width)
     agent = LEARNER.init(jax.random.key(0), MAZE.spec, objective)
-    return kind, partial(skill_rollouts, MAZE, LEARNER, objective.skills, agent, per_skill=2)
+    return kind, partial(skill_rollouts, MAZE, LEARNER, objective.skills, LEARNER.acting(agent), per_skill=2)
 
 
 def test_a_continuum_shows_some_skills_and_no_skills_play_as_many_episodes(case):

@@ -62,7 +62,7 @@ class HostedPretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
     preset: str = "compact"
-    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    """compact, or laptop on images (for a laptop), paper (URLB's sizes and 2 million frames) or smoke (seconds)."""
     resume: bool = False
     """Go on with a run that was stopped or killed."""
     force: bool = False
@@ -92,8 +92,8 @@ class FinetuneOptions:
     """Begin with a fresh agent: the row that pre-training is compared with. Needs --env instead of a run."""
     env: str | None = None
     """Environment, with --from-scratch."""
-    preset: str = "compact"
-    """Sizes of the learner, with --from-scratch: compact, paper or smoke."""
+    preset: str | None = None
+    """Sizes of the learner, with --from-scratch: compact, or laptop on images (the default), paper or smoke."""
     resume: bool = False
     """Go on with a run that was stopped or killed."""
     force: bool = False
@@ -153,16 +153,17 @@ def _maze_options(method: str, arguments: list[str]) -> Any:  # noqa: ANN401  th
 
 
 def _hosted_options(method: str, env: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
-    from skillscape.presets import hosted_settings
+    from skillscape.presets import default_preset, hosted_settings
 
-    chosen = hosted_settings(method, env, value_of(arguments, "--preset", "compact"))
+    preset = default_preset(env)
+    chosen = hosted_settings(method, env, value_of(arguments, "--preset", preset))
     generic: Any = HostedPretrainOptions
     return tyro.cli(
         generic[type(chosen.objective), type(chosen.backbone)],
         args=arguments,
         prog=f"skillscape pretrain {method}",
         default=HostedPretrainOptions(
-            objective=chosen.objective, backbone=chosen.backbone, env=env, steps=chosen.steps
+            objective=chosen.objective, backbone=chosen.backbone, env=env, steps=chosen.steps, preset=preset
         ),
     )
 
@@ -170,6 +171,7 @@ def _hosted_options(method: str, env: str, arguments: list[str]) -> Any:  # noqa
 def finetune_command(arguments: list[str]) -> None:
     """Fine-tune every seed of a run, or train from scratch."""
     from skillscape.api import finetune, train_from_scratch
+    from skillscape.envs.host import is_seen
     from skillscape.training.jobs import JobRun
     from skillscape.training.runs import run_folders
 
@@ -179,7 +181,8 @@ def finetune_command(arguments: list[str]) -> None:
     if options.from_scratch:
         if options.run is not None or options.env is None:
             raise UserError("--from-scratch takes --env and no run: skillscape finetune --from-scratch --env walker …")
-        out = options.out or Path("runs") / f"ddpg-{folder_name(options.task)}"
+        scratch = "dreamer" if is_seen(options.env) else "ddpg"
+        out = options.out or Path("runs") / f"{scratch}-{folder_name(options.task)}"
         display = Display(out, 1)
         train_from_scratch(
             options.env,
@@ -199,9 +202,7 @@ def finetune_command(arguments: list[str]) -> None:
         if options.env is not None:
             raise UserError("--env goes with --from-scratch; a run knows its own environment.")
         sources = [JobRun(folder) for folder in run_folders(options.run)]
-        objective = sources[0].config.objective
-        method = "ddpg" if objective is None else objective.name
-        out = options.out or Path("runs") / f"{method}-{folder_name(options.task)}"
+        out = options.out or Path("runs") / f"{sources[0].config.method}-{folder_name(options.task)}"
         display = Display(out, len(sources))
         finetune(
             options.run,

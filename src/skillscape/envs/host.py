@@ -1,6 +1,7 @@
 """The environments that step on the host, by their names on the command line."""
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 from skillscape.envs.base import HostEnv
@@ -40,6 +41,16 @@ HOST_ENVS: tuple[tuple[str, str], ...] = (
     ),
 )
 """Name and description of everything ``make_host`` makes, for listing."""
+
+
+@cache
+def is_seen(env: str) -> bool:
+    """Whether an environment's observations are images; of Gymnasium's environments one is made to find out."""
+    if env.startswith(OWN_PREFIX):
+        made = make_host(env)
+        made.close()
+        return made.spec.is_image
+    return env.startswith(MAZE_PREFIX) or env.removesuffix(_REFERENCE) in PIXEL_DOMAINS
 
 
 def make_host(env: str, task: str | None = None, noise: float = 0.0) -> HostEnv:

@@ -4,6 +4,7 @@ A frame is computed in whole numbers from a position that is first rounded to 1/
 the last bit on the host and on any device.
 """
 
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, final
 
@@ -101,3 +102,15 @@ def background(layout: Layout) -> Int[np.ndarray, "64 64 3"]:
     blocks = picture.reshape(IMAGE_SIDE, _SAMPLES, IMAGE_SIDE, _SAMPLES, 3)
     found: Int[np.ndarray, "64 64 3"] = np.rint(blocks.mean(axis=(1, 3))).astype(np.int32)
     return found
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is seen of positions in a maze: ``render_maze`` of one layout, equal where the layouts are."""
+
+    layout: Layout
+
+    def __call__(self, positions: Float[Array, "n 2"]) -> UInt8[Array, "n 64 64 3"]:
+        """One image for each position."""
+        frames: UInt8[Array, "n 64 64 3"] = render_maze(self.layout, positions)
+        return frames

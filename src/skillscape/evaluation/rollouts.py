@@ -1,7 +1,8 @@
 """Episodes of a trained agent, for measuring and drawing."""
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from skillscape.envs.base import JaxEnv
 from skillscape.skills import SkillSpace
 from skillscape.types import RandomKey
 
+See: TypeAlias = Callable[[Shaped[Array, "n ..."]], Shaped[Array, "n ..."]]
+"""Turns observations into what a policy is shown. Equal ones are compiled once, so not a fresh lambda each time."""
+
 SHOWN = 10
 """Skills that stand for a continuum, or for a policy that has none."""
 
@@ -20,21 +24,25 @@ SHOWN = 10
 def rollouts(
     env: JaxEnv,
     backbone: Backbone[Any, Any],
-    agent: PyTree,
+    policy: PyTree,
     skill: Float[Array, "n z"],
     key: RandomKey,
     explore: bool,
+    see: See | None,
 ) -> Shaped[Array, "n t ..."]:
-    """Observations of n episodes from the evaluation start, one skill each, the first observation included."""
+    """Observations of n episodes from the evaluation start, one skill each, the first observation included.
+
+    policy: see ``Backbone.acting``.
+    """
     rows = skill.shape[0]
-    policy = backbone.acting(agent)
     start_key, run_key = jax.random.split(key)
     state = jax.vmap(env.reset_for_evaluation)(jax.random.split(start_key, rows))
 
     def step(carry: tuple[Any, PyTree], key: RandomKey) -> tuple[tuple[Any, PyTree], Shaped[Array, "n ..."]]:
         state, memory = carry
         act_key, step_key = jax.random.split(key)
-        action, memory = backbone.act(policy, memory, jax.vmap(env.observe)(state), skill, act_key, explore)
+        obs = jax.vmap(env.observe)(state)
+        action, memory = backbone.act(policy, memory, obs if see is None else see(obs), skill, act_key, explore)
         state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, rows))
         return (state, memory), timestep.obs
 
@@ -44,21 +52,24 @@ def rollouts(
 
 
 @cache
-def _compiled(env: JaxEnv, backbone: Backbone[Any, Any], explore: bool) -> Any:  # noqa: ANN401  jax has no public type
-    return jax.jit(lambda agent, skill, key: rollouts(env, backbone, agent, skill, key, explore))
+def _compiled(env: JaxEnv, backbone: Backbone[Any, Any], explore: bool, see: See | None) -> Any:  # noqa: ANN401
+    return jax.jit(lambda policy, skill, key: rollouts(env, backbone, policy, skill, key, explore, see))
 
 
 def skill_rollouts(
     env: JaxEnv,
     backbone: Backbone[Any, Any],
     skills: SkillSpace,
-    agent: PyTree,
+    policy: PyTree,
     *,
     per_skill: int = 20,
     seed: int = 0,
     explore: bool = True,
+    see: See | None = None,
 ) -> Float[np.ndarray, "k r t d"]:
     """``per_skill`` episodes of every skill, by default drawn from the stochastic policy.
+
+    ``see``: what the policy is shown instead of the observations; what is returned are the observations themselves.
 
     Of a continuum of skills, ``SHOWN`` are drawn, always the same ones. A policy without skills plays as many episodes
     as that many skills would.
@@ -66,5 +77,5 @@ def skill_rollouts(
     every = skills.all() if skills.count is not None else skills.sample(jax.random.key(0), SHOWN)
     per_skill = per_skill if every.shape[0] > 1 else SHOWN * per_skill
     rows = jnp.repeat(every, per_skill, axis=0)
-    obs = _compiled(env, backbone, explore)(agent, rows, jax.random.key(seed))
+    obs = _compiled(env, backbone, explore, see)(policy, rows, jax.random.key(seed))
     return np.asarray(obs).reshape(every.shape[0], per_skill, *obs.shape[1:])

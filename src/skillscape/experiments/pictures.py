@@ -79,7 +79,7 @@ def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
     """Learning curves of a run on a host environment: evaluations, and what the learner and the objective report."""
     folder.mkdir(parents=True, exist_ok=True)
     job = runs[0].config
-    method = "ddpg" if job.objective is None else job.objective.name
+    method = job.method
     note = f"{method}, {job.task or job.env}, {job.steps:,} steps, {len(runs)} seed(s)"
     curves_figure({"return": {method: _curve(runs, "evaluation", "return")}}, folder / "return.png", note)
     written = [folder / "return.png"]

@@ -276,7 +276,7 @@ def _pretrained(
 
 def _job(run: PlannedRun, chosen: HostedSettings, skill: str) -> Job:
     """The job of a run, to check it before anything is trained."""
-    learner: ReplayedBackbone[Any] = changed(chosen.backbone, run.backbone, "backbone")
+    learner: ReplayedBackbone[Any, Any] = changed(chosen.backbone, run.backbone, "backbone")
     objective = None if chosen.objective is None else changed(chosen.objective, run.objective, "objective")
     return Job(
         phase="pretrain" if run.kind == "pretrain" else "finetune",

@@ -27,7 +27,7 @@ from skillscape.training.checkpoint import keep_newest
 from skillscape.training.fused import TrainState
 from skillscape.training.jobs import Job, JobRun
 from skillscape.training.log import MetricsLog, Pace
-from skillscape.types import Metrics, Transitions
+from skillscape.types import Metrics, Sequences, Transitions
 
 BLOCK = 10
 """Environment steps of a block: how far the acting policy may lag behind the learner."""
@@ -40,11 +40,11 @@ OnProgress = Callable[[JobRun, int, str, Mapping[str, float]], None]
 """Told at every logged row: run, step, pace in words, the newest metrics and measures."""
 
 
-def update_step(job: Job) -> Callable[[TrainState, Transitions], tuple[TrainState, Metrics]]:
+def update_step(job: Job) -> Callable[[TrainState, Transitions | Sequences], tuple[TrainState, Metrics]]:
     """One learning step as a pure function."""
     objective = job.rewarded
 
-    def update(state: TrainState, batch: Transitions) -> tuple[TrainState, Metrics]:
+    def update(state: TrainState, batch: Transitions | Sequences) -> tuple[TrainState, Metrics]:
         key, learn_key = jax.random.split(state.key)
         agent, objective_state, metrics = job.backbone.learn(state.agent, objective, state.objective, batch, learn_key)
         return TrainState(key, agent, objective_state, state.step), metrics
@@ -70,6 +70,7 @@ class Collector:
         self._act = jax.jit(act)
         self._draw = jax.jit(lambda key, step: self._skills.sample(jax.random.fold_in(key, step), 1)[0])
         self._random_steps = job.backbone.schedule.random_steps
+        self._policy_first = job.backbone.schedule.policy_first
         # A grid search acts with the policy from the first step on, each candidate in its turn.
         self._tried = candidates(self._skills) if job.strategy.kind == "grid" else None
         self.step = 0
@@ -137,7 +138,7 @@ class Collector:
             self._skill = np.asarray(self._draw(self._skill_key, self.step))
 
     def _choose_action(self, policy: PyTree, obs: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, " a"]:
-        if self.step < self._random_steps and self._tried is None:
+        if self.step < self._random_steps and self._tried is None and not self._policy_first:
             generator = np.random.default_rng([self._job.seed, 0xAC7, self.step])
             return generator.uniform(-1, 1, self._env.spec.action_dim).astype(np.float32)
         action, self._carry = self._act(policy, self._carry, obs, self._skill, self._action_key, self.step)
@@ -160,6 +161,8 @@ class Collector:
             "episode_return": None if math.isnan(self.episode_return) else self.episode_return,
             "skill": self._skill.tolist(),
             "lasting": None if self.lasting is None else self.lasting.tolist(),
+            # What acting remembers was made by policies that are gone: it cannot be computed again.
+            "carry": [np.asarray(part).tolist() for part in jax.tree.leaves(self._carry)],
         }
 
     def restore(self, notes: dict[str, Any]) -> None:
@@ -175,7 +178,9 @@ class Collector:
             self._obs = self._env.reset(self._episode_seed())
             for action in actions:
                 self._obs = self._env.step(action).obs
-            self._carry = self._job.backbone.start(1)
+            like, structure = jax.tree.flatten(self._job.backbone.start(1))
+            kept = [np.asarray(part, one.dtype) for part, one in zip(notes["carry"], like, strict=True)]
+            self._carry = jax.tree.unflatten(structure, kept)
             if not np.array_equal(self._obs, obs):
                 raise UserError(
                     f"{self._job.env} does not repeat itself: the same seed and actions led to another state, so the "
@@ -283,12 +288,23 @@ class _Loop:
 
     def _learn(self, state: TrainState, updates: int, visible: Visible) -> tuple[TrainState, Metrics]:
         metrics = self._metrics
-        size = self._job.backbone.schedule.batch_size * self._job.rewarded.updates_per_step
-        for _ in range(updates if visible.drawable else 0):
+        for _ in range(updates if self._drawable(visible) else 0):
             # Dispatch is asynchronous: the next batch is drawn while this one is learned from.
-            state, metrics = self._update(state, self._replay.sample(size, visible))
+            state, metrics = self._update(state, self._draw(visible))
         jax.block_until_ready(state.key)
         return state, metrics
+
+    def _drawable(self, visible: Visible) -> bool:
+        """Whether there is anything to learn from yet."""
+        if self._job.backbone.view == "sequences":
+            return len(visible.long_enough(self._job.backbone.schedule.sequence_length)) > 0
+        return visible.drawable > 0
+
+    def _draw(self, visible: Visible) -> Transitions | Sequences:
+        schedule = self._job.backbone.schedule
+        if self._job.backbone.view == "sequences":
+            return self._replay.sample_sequences(schedule.batch_size, schedule.sequence_length, visible)
+        return self._replay.sample(schedule.batch_size * self._job.rewarded.updates_per_step, visible)
 
     def _notes(self) -> dict[str, Any]:
         return {"collector": self._collector.notes(), "replay": self._replay.notes(self._replay.mark())}

@@ -58,6 +58,11 @@ class Job:
     """Step of the pre-training that this fine-tuning begins with."""
 
     @property
+    def method(self) -> str:
+        """What the run is called after: its objective, or the learner alone."""
+        return self.backbone.name if self.objective is None else self.objective.name
+
+    @property
     def rewarded(self) -> Objective[Any]:
         """The objective that gives the reward: the method in pre-training, the task after it."""
         if self.phase == "pretrain" and self.objective is not None:
@@ -103,6 +108,15 @@ class Job:
             raise UserError(
                 f"--skill {self.skill} needs a budget of at least the random steps that it judges skills by: "
                 f"{schedule.random_steps} of {self.steps} steps are random; raise --steps."
+            )
+
+    def check_env(self, spec: EnvSpec) -> None:
+        """Refuse an environment whose episodes are too short to learn from."""
+        length = self.backbone.schedule.sequence_length
+        if self.backbone.view == "sequences" and spec.horizon + 1 < length:
+            raise UserError(
+                f"Episodes of {self.env} have {spec.horizon} steps, but sequences of {length} states are learned from; "
+                f"set --backbone.sequence-length to at most {spec.horizon + 1}."
             )
 
     def to_json(self) -> dict[str, Any]:
