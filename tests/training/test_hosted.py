@@ -75,6 +75,9 @@ class Counter(ReplayedBackbone[Counted, Any]):
         reported = jnp.where(agent.updates >= self.fails_after, jnp.nan, seen)
         return Counted(agent.updates + 1, seen), objective_state, {"updates": agent.updates + 1, "seen": reported}
 
+    def for_task(self, *, pretrained):
+        return self
+
     def adapt(self, agent, key):
         return agent
 

@@ -1,0 +1,118 @@
+"""Dreamer in the hosted loop: it learns from sequences, and what acting remembers survives a stop."""
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import toys
+
+from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.errors import Interrupted, UserError
+from skillscape.objectives.diayn import DIAYN
+from skillscape.training import hosted
+from skillscape.training.jobs import Job, JobRun, init_state
+from skillscape.training.log import read_metrics
+from skillscape.types import EnvSpec
+
+TINY = Dreamer(
+    embedding=4,
+    memory=4,
+    hidden=4,
+    groups=2,
+    classes=2,
+    units=4,
+    layers=1,
+    activation="relu",
+    batch_size=2,
+    sequence_length=4,
+    horizon=2,
+    update_every=10,
+    random_steps=40,
+    replay_capacity=1000,
+)
+JOB = Job(
+    phase="pretrain",
+    env="gym/toys:Toy-v0",
+    task=None,
+    noise=0.0,
+    objective=DIAYN(3, (4,), resample_every=7),
+    backbone=TINY,
+    steps=120,
+    seed=3,
+    evaluate_every=50,
+    evaluation_episodes=1,
+)
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(hosted, "LOG_EVERY", 20)
+
+
+def train(folder, job=JOB):
+    run = JobRun(folder) if folder.exists() else JobRun.create(folder, job)
+    state = init_state(run.config, run.spec)
+    hosted.train_job(run, state, lambda *_: {"return": 0.0}, lambda *_: None)
+    return run
+
+
+def contents(folder):
+    """Everything that training wrote, but times and events."""
+    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".safetensors", ".f32")]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in names}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosted, "LOG_EVERY", 20)
+        return contents(train(tmp_path_factory.mktemp("whole") / "run").folder)
+
+
+def test_it_learns_once_for_every_tenth_step_and_changes_every_part(tmp_path):
+    run = train(tmp_path / "run")
+    state, _ = run.newest()
+    assert int(state.agent.updates) == (JOB.steps - TINY.random_steps) // TINY.update_every
+    before = init_state(JOB, run.spec).agent
+    for part in ("world", "actor", "critic"):
+        old, new = getattr(before, part).params, getattr(state.agent, part).params
+        assert old != new
+    metrics = read_metrics(run.folder / "metrics.csv")
+    assert np.all(np.isfinite(metrics["reward"]))
+
+
+# In the middle of an episode of 25 steps with a policy that has changed since it began, and between two episodes.
+@pytest.mark.parametrize("lived", [58, 63, 74, 88])
+def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch, whole, lived):
+    step = toys.Toy.step
+
+    def stepping(self, action):
+        if self.lived == lived:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, action)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.Toy, "step", stepping)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "run")
+    assert contents(train(tmp_path / "run").folder) == whole
+
+
+def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
+    tuned = replace(JOB, phase="finetune", task=JOB.env, backbone=TINY.for_task(pretrained=True), steps=40, skill="1")
+    folders = [tmp_path / "random", tmp_path / "policy"]
+    train(folders[0], replace(tuned, backbone=TINY.for_task(pretrained=False)))
+    train(folders[1], tuned)
+    actions = [np.fromfile(folder / "replay" / "action.f32", np.float32) for folder in folders]
+    assert not np.array_equal(*actions)
+    notes = [JobRun(folder).newest()[1]["collector"] for folder in folders]
+    # Random steps need no memory; the policy's memory is not empty in the middle of an episode.
+    assert not np.any(notes[0]["carry"][0])
+    assert np.any(notes[1]["carry"][0])
+
+
+def test_episodes_that_are_too_short_for_a_sequence_are_refused():
+    with pytest.raises(UserError, match="sequence-length to at most 3"):
+        JOB.check_env(EnvSpec((2,), 1, 2))
