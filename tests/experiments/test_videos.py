@@ -97,7 +97,7 @@ def test_seeds(maze):
     _, _, first = filmed(maze, skill=1, steps=1, size=64)
     names, _, second = filmed(maze, skill=1, steps=1, size=64, seed=4)
     assert names == ["skill_01.mp4", "skill_01.png"]
-    assert (first, second) == (maze / "videos", maze / "seed_4" / "videos")
+    assert (first, second) == (maze / "seed_3" / "videos", maze / "seed_4" / "videos")
     with pytest.raises(UserError, match=r"There is no seed 9: .* has 3, 4"):
         filmed(maze, seed=9)
 

@@ -20,9 +20,9 @@ class VideoOptions:
     skill: str | None = None
     """Number of a skill, or all. If not given: the skill that a fine-tuning kept, otherwise all."""
     seed: int | None = None
-    """Which of several seeds, filmed into its own folder; the first, into RUN/videos, if not given."""
+    """Which of several seeds; the first if not given."""
     out: Path | None = None
-    """Folder for the films; videos/ in the run's folder if not given."""
+    """Folder for the films; if not given RUN/videos, of several seeds RUN/seed_N/videos."""
     steps: int | None = None
     """Steps of the episode to film; if not given 10 seconds of it, in mazes all."""
     rollouts: int | None = None

@@ -90,11 +90,11 @@ def film_run(folder: Path, out: Path | None, wish: Wish, on_start: OnStart, on_s
     """Film the skills of a run and give each file when it is complete; nothing is written before all is checked.
 
     Files go to ``out``, or to videos/ in the run's folder: skill_00.mp4, …, and skills.png with a row for each, or
-    skill_00.png where a single one was asked for. Of several seeds, one that was asked for has its own folder.
+    skill_00.png where a single one was asked for. Of several seeds it is the folder of the one that is filmed.
     """
     wish.check()
     chosen = _chosen_seed(folder, wish.seed)
-    out = out or (folder if wish.seed is None else chosen) / "videos"
+    out = out or chosen / "videos"
     load_encoder()
     shots, prepare = _of_job(chosen, wish) if is_job(chosen) else _of_maze(chosen, wish)
     enable_compilation_cache()
