@@ -208,7 +208,7 @@ def _of_job(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Producti
             earned = filmer.film(policy, shot.skill, show, seed=0, steps=steps, every=every)
             return shot.label if drawn.task is None else f"{shot.label}\nreturn {earned:,.1f}"
 
-        method = "ddpg" if job.objective is None else job.objective.name
+        method = job.backbone.name if job.objective is None else job.objective.name
         returns = "" if drawn.task is None else f", returns of {drawn.task}"
         title = f"{method} · {job.env} · {step:,} steps · seed {job.seed} · the first {steps / rate:.3g} s{returns}"
         return Production(drawn.drawn_by, rate / every, 0.0, title, play, filmer.close)
