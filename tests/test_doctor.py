@@ -68,6 +68,15 @@ def test_without_the_extra_there_is_an_advice_and_no_fault(drawing, monkeypatch)
     assert drawing.backends == []
 
 
+def test_films_are_optional(monkeypatch):
+    monkeypatch.setattr(doctor, "_version", lambda _: None)
+    ok, _, advice = doctor._check_video()
+    assert ok
+    assert 'pip install "skillscape[video]"' in advice
+    monkeypatch.setattr(doctor, "_version", lambda _: "17.2")
+    assert doctor._check_video()[0] is False
+
+
 def test_a_version_that_does_not_fit_is_a_fault(drawing, monkeypatch):
     versions = {"jax": "0.11.0", "mujoco": "4.0.0", "dm_control": None}
     monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, "1.2.3"))
@@ -99,6 +108,7 @@ def test_supported_versions_are_those_the_package_asks_for():
     assert PROJECT["requires-python"] == ">=" + ".".join(map(str, doctor.SUPPORTED_PYTHON))
     for name, wanted in doctor.SUPPORTED.items():
         assert f"{name}{wanted}" in PROJECT["dependencies"]
+    assert PROJECT["optional-dependencies"]["video"] == [f"av{doctor.SUPPORTED_VIDEO}"]
     assert [name + wanted for name, wanted in doctor.SUPPORTED_URLB.items()] == PROJECT["optional-dependencies"]["urlb"]
 
 

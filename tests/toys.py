@@ -47,6 +47,21 @@ class Toy(gymnasium.Env):
         return np.array([*self.place, *[self.time / HORIZON] * (self.size - 2)], np.float32)
 
 
+class Seen(Toy):
+    """The toy with a picture of itself: grey, brighter with every step, and of an odd height."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(self, render_mode=None, **arguments):
+        super().__init__(**arguments)
+        self.render_mode = render_mode
+
+    def render(self):
+        return np.full((33, 48, 3), 40 + 3 * self.time, np.uint8)
+
+
+gymnasium.register("Seen-v0", entry_point=Seen, max_episode_steps=LONG)
+gymnasium.register("SeenEnding-v0", entry_point=Seen, max_episode_steps=LONG, kwargs={"ends": True})
 for name, limit, arguments in (
     ("Toy-v0", HORIZON, {}),
     ("Ending-v0", HORIZON, {"ends": True}),

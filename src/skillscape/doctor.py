@@ -30,6 +30,9 @@ SUPPORTED: dict[str, str] = {
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
 """The same for the optional extra; the two only fit each other in pairs."""
 
+SUPPORTED_VIDEO = ">=18,<19"
+"""The same for PyAV, which writes films."""
+
 _DRAW = """
 import os, sys
 from skillscape.envs.host import make_host
@@ -61,6 +64,7 @@ def examine() -> Iterator[Check]:
     yield _guarded("jax devices", _check_devices)
     yield _guarded("maze", _check_maze)
     yield _guarded("maze-pixels", _check_maze_pixels)
+    yield _guarded("videos", _check_video)
     if _version("dm_control") is None and _version("mujoco") is None:
         yield Check("urlb", True, "not installed; walker, quadruped and jaco need it", f"{INSTALL} to use them")
         return
@@ -168,6 +172,19 @@ def _check_task(task: str) -> tuple[bool, str, str]:
     fine = found == wanted and raw == (domain.action_size,) and bool(np.isfinite(rewards).all())
     detail = f"{found[0]} observations, {raw[0]} actions"
     return fine, detail if fine else f"{detail}, but {wanted[0]} and {wanted[1]} are right", "" if fine else INSTALL
+
+
+def _check_video() -> tuple[bool, str, str]:
+    found = _version("av")
+    if found is None:
+        return (
+            True,
+            "PyAV is not installed; `skillscape video` needs it",
+            'run `pip install "skillscape[video]"` to use it',
+        )
+    fine = _fits(found, SUPPORTED_VIDEO)
+    advice = "" if fine else 'run `pip install "skillscape[video]"`'
+    return fine, f"PyAV {found}" if fine else f"PyAV {found}, but {SUPPORTED_VIDEO} is what works", advice
 
 
 def _check_rendering(backend: str) -> tuple[bool, str, str]:

@@ -10,6 +10,7 @@ from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
+from skillscape.cli.video import video_command
 from skillscape.errors import Interrupted, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
@@ -23,6 +24,7 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
   evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
   plot RUN            pictures of a run                skillscape plot runs/sd3
+  video RUN           films of the skills of a run     skillscape video runs/sd3-walker
   report RUNS…        one page about many runs         skillscape report runs --out report
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
   sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
@@ -64,6 +66,7 @@ def _dispatch(arguments: list[str]) -> None:
         "finetune": finetune_command,
         "evaluate": evaluate_command,
         "plot": plot_command,
+        "video": video_command,
         "report": report_command,
         "reproduce": reproduce_command,
         "sweep": sweep_command,

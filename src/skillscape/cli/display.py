@@ -55,6 +55,23 @@ class Display:
         print(f"{chr(10) if self._terminal else ''}{sentence} ({seconds:.0f} s)", file=sys.stderr)
 
 
+class Countdown:
+    """What comes next of a known number of equal parts, and about how long all of it still takes."""
+
+    def __init__(self, parts: int) -> None:
+        """Begin to count the time."""
+        self._parts = parts
+        self._begun = 0
+        self._began = time.perf_counter()
+
+    def next(self, label: str) -> None:
+        """Say that a part begins; the one before it is done."""
+        done, self._begun = self._begun, self._begun + 1
+        seconds = time.perf_counter() - self._began
+        left = f" · about {max(1, round(seconds / done * (self._parts - done)))} s left" if done else ""
+        print(f"{label} · {self._begun} of {self._parts}{left}", file=sys.stderr, flush=True)
+
+
 def first_sentence(text: str | None) -> str:
     """The first paragraph of a docstring, on one line."""
     return " ".join((text or "").split("\n\n")[0].split())

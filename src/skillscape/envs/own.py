@@ -2,12 +2,13 @@
 
 import contextlib
 import difflib
+import warnings
 from typing import Any, final
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from jaxtyping import Float, Float32, Shaped
+from jaxtyping import Float, Float32, Shaped, UInt8
 
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.envs.frames import IMAGE_SIDE, Scaling
@@ -16,6 +17,8 @@ from skillscape.types import EnvSpec
 
 DEFAULT_HORIZON = 1000
 """Where episodes are cut if the environment was registered without a limit of its own."""
+DEFAULT_STEPS_PER_SECOND = 30.0
+"""How fast to show an environment that does not say."""
 
 
 @final
@@ -70,6 +73,28 @@ class OwnEnv(HostEnv):
             self._left = 0
         return HostStep(self._observed(obs), float(reward), bool(terminated), truncated)
 
+    @property
+    def steps_per_second(self) -> float:
+        """How fast the environment wants to be shown."""
+        return float(self._inner.metadata.get("render_fps") or DEFAULT_STEPS_PER_SECOND)
+
+    def draw(self) -> UInt8[np.ndarray, "h w 3"]:
+        """The environment's own picture of itself; see ``drawn`` of ``make_own``."""
+        try:
+            picture = self._inner.render()
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise _missing(self._identifier, error) from error
+        except NotImplementedError as error:
+            raise _undrawn(self._identifier) from error
+        if (
+            not isinstance(picture, np.ndarray)
+            or picture.ndim != 3
+            or picture.shape[2] != 3
+            or picture.dtype != np.uint8
+        ):
+            raise _undrawn(self._identifier)
+        return picture
+
     def close(self) -> None:
         """Close the environment."""
         self._left = 0
@@ -107,10 +132,22 @@ class OwnEnv(HostEnv):
         )
 
 
-def make_own(identifier: str) -> OwnEnv:
-    """The Gymnasium environment of this ID; ``module:ID`` first imports the module that registers it."""
+def make_own(identifier: str, *, drawn: bool = False) -> OwnEnv:
+    """The Gymnasium environment of this ID; ``module:ID`` first imports the module that registers it.
+
+    ``drawn``: made with the render mode "rgb_array", so that it can be looked at.
+    """
     try:
-        inner = gymnasium.make(identifier, disable_env_checker=True)
+        with warnings.catch_warnings():
+            if drawn:
+                # What Gymnasium says of a mode that is not there is said again, in one sentence, when it is drawn.
+                warnings.filterwarnings("ignore", ".*render_mode")
+            mode: dict[str, Any] = {"render_mode": "rgb_array"} if drawn else {}
+            inner = gymnasium.make(identifier, disable_env_checker=True, **mode)
+    except TypeError as error:
+        if drawn and "render_mode" in str(error):
+            raise _undrawn(identifier) from error
+        raise
     except gymnasium.error.DependencyNotInstalled as error:
         raise _missing(identifier, error) from error
     except gymnasium.error.Error as error:
@@ -137,6 +174,13 @@ def _importable(module: str) -> bool:
     except ImportError:
         return False
     return True
+
+
+def _undrawn(identifier: str) -> UserError:
+    return UserError(
+        f"{identifier} does not draw itself: give it the render mode rgb_array, "
+        f"with a render() that returns uint8 pixels [height, width, 3]."
+    )
 
 
 def _missing(identifier: str, error: Exception) -> UserError:

@@ -84,6 +84,11 @@ class ControlPixels(HostEnv):
         self._frame = np.zeros(IMAGE_SHAPE, np.uint8)
 
     @property
+    def inner(self) -> ControlEnv:
+        """The task itself, for other cameras to look at."""
+        return self._inner
+
+    @property
     def spec(self) -> EnvSpec:
         """An image, the actions of the domain, and half its horizon."""
         inner = self._inner.spec

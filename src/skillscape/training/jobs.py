@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
 from skillscape.adaptation import Strategy, parse_strategy
 from skillscape.backbones.base import ReplayedBackbone
@@ -267,6 +269,12 @@ class JobRun:
         like = {"agent": self.like.agent, "objective": self.like.objective}
         parts = load_tree(found[wanted], like, without="opt_state")
         return wanted, parts["agent"], parts["objective"]
+
+    def lasting_skill(self) -> Float[np.ndarray, " z"] | None:
+        """The skill that the run keeps or has settled on, or None where skills change with time."""
+        found = read_newest(self.checkpoints, load_notes)
+        lasting = None if found is None else found[1]["collector"]["lasting"]
+        return None if lasting is None else np.asarray(lasting, np.float32)
 
     def lend_model(self, objective_state: Any) -> None:  # noqa: ANN401  the objective's own type
         """Keep the pre-trained model of the objective beside a fine-tuning, for methods that infer a skill with it."""

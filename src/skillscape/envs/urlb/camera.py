@@ -1,4 +1,4 @@
-"""Pictures of a simulation for learning: 64 × 64, drawn by MuJoCo without a screen.
+"""Pictures of a simulation, for learning in 64 × 64 and for films in any size, drawn by MuJoCo without a screen.
 
 MuJoCo is given an OpenGL context of our own, so it does not matter whether dm_control was imported with its graphics,
 as training from states never does. The context is made when the first picture is asked for: EGL, else OSMesa, or
@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import UInt8
@@ -36,23 +36,41 @@ PACKAGES = {
 }
 """What to install where a back end does not draw, by the names of Debian and Ubuntu."""
 
+
+class View(NamedTuple):
+    """A camera that the model does not have: the point it looks at, from how far, and its angles in degrees."""
+
+    point: tuple[float, float, float]
+    distance: float
+    azimuth: float
+    elevation: float
+
+
 _MOST_GEOMETRIES = 1000
 _cameras: "weakref.WeakSet[Camera]" = weakref.WeakSet()
 
 
 @final
 class Camera:
-    """One fixed camera of a model. Draws in the thread that it was made in."""
+    """One camera of a model, by its number there, or a view of its own. Draws in the thread that it was made in."""
 
-    def __init__(self, physics: Any, camera: int, look: Look) -> None:  # noqa: ANN401  (dm_control is untyped)
+    def __init__(
+        self,
+        physics: Any,  # noqa: ANN401  (dm_control is untyped)
+        camera: int | View,
+        look: Look,
+        *,
+        width: int = IMAGE_SIDE,
+        height: int = IMAGE_SIDE,
+    ) -> None:
         self._gl: Any = None
         mujoco = self._mujoco = load_module("mujoco")
         self._model, self._data = physics.model.ptr, physics.data.ptr
         # Read when the context is made, and only then.
-        self._model.vis.global_.offwidth = self._model.vis.global_.offheight = IMAGE_SIDE
+        self._model.vis.global_.offwidth, self._model.vis.global_.offheight = width, height
         if look == "fast":
             self._model.vis.quality.offsamples = 0
-        self._gl, self._context = _open(rendering_backend(), self._model)
+        self._gl, self._context = _open(rendering_backend(), self._model, width, height)
         _cameras.add(self)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self._model, _MOST_GEOMETRIES)
@@ -63,11 +81,15 @@ class Camera:
         # As in dm_control: range finders are not part of the scene.
         self._option.flags[mujoco.mjtVisFlag.mjVIS_RANGEFINDER] = False
         self._camera = mujoco.MjvCamera()
-        self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, camera
-        self._rectangle = mujoco.MjrRect(0, 0, IMAGE_SIDE, IMAGE_SIDE)
-        self._buffer = np.empty((IMAGE_SIDE, IMAGE_SIDE, 3), np.uint8)
+        if isinstance(camera, View):
+            self._camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+            self._camera.lookat[:], self._camera.distance, self._camera.azimuth, self._camera.elevation = camera
+        else:
+            self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, camera
+        self._rectangle = mujoco.MjrRect(0, 0, width, height)
+        self._buffer = np.empty((height, width, 3), np.uint8)
 
-    def frame(self) -> UInt8[np.ndarray, "64 64 3"]:
+    def frame(self) -> UInt8[np.ndarray, "h w 3"]:
         """The present state of the physics."""
         mujoco = self._mujoco
         everything = mujoco.mjtCatBit.mjCAT_ALL
@@ -106,7 +128,7 @@ def rendering_backend() -> str:
     wish = os.environ.get("MUJOCO_GL", "").lower()
     if wish and wish not in BACKENDS:
         raise UserError(
-            f"Pixels need pictures, which MUJOCO_GL={wish} turns off: unset it, or set it to {' or '.join(HEADLESS)}."
+            f"Pictures are needed, which MUJOCO_GL={wish} turns off: unset it, or set it to {' or '.join(HEADLESS)}."
         )
     reasons = []
     for backend in (wish,) if wish else HEADLESS:
@@ -119,7 +141,7 @@ def rendering_backend() -> str:
             atexit.register(_close_all)
             return backend
     advice = " or ".join(PACKAGES[backend] for backend in ((wish,) if wish in PACKAGES else HEADLESS))
-    raise UserError(f"Pixels need pictures, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
+    raise UserError(f"Pictures are needed, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
 
 
 def try_backend(backend: str) -> None:
@@ -127,7 +149,7 @@ def try_backend(backend: str) -> None:
     before = set(sys.modules)
     try:
         empty = load_module("mujoco").MjModel.from_xml_string("<mujoco/>")
-        gl, context = _open(backend, empty)
+        gl, context = _open(backend, empty, IMAGE_SIDE, IMAGE_SIDE)
         context.free()
         gl.free()
     except Exception:
@@ -138,11 +160,11 @@ def try_backend(backend: str) -> None:
         raise
 
 
-def _open(backend: str, model: Any) -> tuple[Any, Any]:  # noqa: ANN401  (what MuJoCo has for it is untyped)
+def _open(backend: str, model: Any, width: int, height: int) -> tuple[Any, Any]:  # noqa: ANN401  (MuJoCo is untyped)
     """A context of OpenGL, current in this thread, and MuJoCo's own for a model in it."""
     mujoco = load_module("mujoco")
     with _environment(backend):
-        gl = importlib.import_module(f"mujoco.{backend}").GLContext(IMAGE_SIDE, IMAGE_SIDE)
+        gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
         gl.make_current()
         return gl, mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
 

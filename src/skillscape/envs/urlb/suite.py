@@ -40,6 +40,11 @@ class ControlEnv(HostEnv):
         return EnvSpec((self._domain.obs_size,), self._domain.action_size, self._domain.horizon)
 
     @property
+    def domain(self) -> Domain:
+        """What body it is."""
+        return self._domain
+
+    @property
     def environment(self) -> Any:  # noqa: ANN401  (dm_control is untyped)
         """The dm_control environment inside, whose ``physics`` can be drawn."""
         return self._simulation.environment

@@ -1,0 +1,88 @@
+"""Speed of drawing walker and quadruped, as ratios within one run: `make bench`. Writes benchmarks/rendering.json.
+
+Absolute rates belong to the machine, its graphics and its load; the ratios are what to compare. On a busy machine that
+of the work is the steady one.
+"""
+
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+
+from skillscape.envs.pixels import CAMERAS
+from skillscape.envs.urlb.camera import Camera, Look, rendering_backend
+from skillscape.envs.urlb.suite import load_task
+from skillscape.training.runs import versions
+
+TASKS = ("walker_stand", "quadruped_walk")
+SIZES = ((64, 64), (320, 240))
+ROUNDS, PICTURES = 5, 8
+
+
+class Sitting:
+    """An environment in motion and the camera on it."""
+
+    def __init__(self, task: str, width: int, height: int, look: Look) -> None:
+        self._env = load_task(task)
+        self._env.reset(0)
+        physics, camera = self._env.environment.physics, CAMERAS[self._env.domain.name]
+        self._camera = Camera(physics, camera, look, width=width, height=height)
+        self._random = np.random.default_rng(0)
+        self.best = float("inf")
+        """Seconds of the fastest picture: noise from other processes only ever adds."""
+        self.work = float("inf")
+        """Processor seconds of a picture, all threads together, in the cheapest round."""
+        self._take()
+
+    def _take(self) -> tuple[float, float]:
+        action = self._random.uniform(-1, 1, self._env.spec.action_dim).astype(np.float32)
+        self._env.step(action)
+        clock, work = time.perf_counter(), time.process_time()
+        self._camera.frame()
+        return time.perf_counter() - clock, time.process_time() - work
+
+    def round(self) -> None:
+        """A few pictures; only drawing is timed, not the steps between them."""
+        takes = [self._take() for _ in range(PICTURES)]
+        self.best = min(self.best, *(clock for clock, _ in takes))
+        self.work = min(self.work, sum(work for _, work in takes) / PICTURES)
+
+
+def measure(task: str, width: int, height: int) -> dict[str, float]:
+    """Pictures per second and the processor's time for one, with shadows, reflections and smooth edges, and without."""
+    with_shadows, without = Sitting(task, width, height, "reference"), Sitting(task, width, height, "fast")
+    for _ in range(ROUNDS):
+        # In turns, so that whatever else the machine does is shared out.
+        with_shadows.round()
+        without.round()
+    return {
+        "with_shadows_per_second": 1 / with_shadows.best,
+        "without_per_second": 1 / without.best,
+        "times_faster_without": with_shadows.best / without.best,
+        "with_shadows_processor_milliseconds": 1e3 * with_shadows.work,
+        "without_processor_milliseconds": 1e3 * without.work,
+        "times_less_work_without": with_shadows.work / without.work,
+    }
+
+
+def main() -> None:
+    """Measure, store, show."""
+    report = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "drawn_with": rendering_backend(),
+        "versions": versions(),
+        "pictures": {
+            task: {f"{width}x{height}": measure(task, width, height) for width, height in SIZES} for task in TASKS
+        },
+    }
+    path = Path(__file__).parent / "rendering.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
