@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from jaxtyping import Float, PyTree
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.host import MAZE_PREFIX
-from skillscape.envs.layouts import builtin_layouts, load_layout
+from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
 from skillscape.errors import UserError, choose
@@ -321,14 +321,20 @@ def evaluating(job: Job) -> Iterator[Evaluate]:
 
 def _evaluate_seen_maze(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
     del skill
-    positions = seen_rollouts(run.config, policy)
+    layout = layout_of(run)
+    positions = seen_rollouts(run.config, layout, policy)
     _keep_rollouts(run.folder, step, positions)
-    return measure(positions, load_layout(run.config.env.removeprefix(MAZE_PREFIX)))._asdict()
+    return measure(positions, layout)._asdict()
 
 
-def seen_rollouts(job: Job, policy: PyTree, *, per_skill: int = 20, seed: int = 0) -> Float[np.ndarray, "k r t 2"]:
+SEEN_ROLLOUTS = 20
+"""Episodes of each skill that a maze that is seen is measured on."""
+
+
+def seen_rollouts(
+    job: Job, layout: Layout, policy: PyTree, *, per_skill: int = SEEN_ROLLOUTS, seed: int = 0
+) -> Float[np.ndarray, "k r t 2"]:
     """Where the episodes of every skill go in a maze that is seen; policy: see ``Backbone.acting``."""
-    layout = load_layout(job.env.removeprefix(MAZE_PREFIX))
     return skill_rollouts(
         Maze(layout), job.backbone, job.rewarded.skills, policy, per_skill=per_skill, seed=seed, see=Sight(layout)
     )
@@ -477,8 +483,26 @@ def load(folder: str | Path) -> list[Run]:
     return open_runs(Path(folder))
 
 
-def rollouts(run: Run, *, per_skill: int | None = None, seed: int = 0) -> Float[np.ndarray, "k r t d"]:
-    """Stochastic episodes of every skill of a run, from the fixed start."""
+def in_maze(run: Run | JobRun) -> bool:
+    """Whether a run is measured by where its skills go, not by what they earn."""
+    return isinstance(run, Run) or run.config.env.startswith(MAZE_PREFIX)
+
+
+def layout_of(run: Run | JobRun) -> Layout:
+    """The maze of a run."""
+    if isinstance(run, Run):
+        return run.config.layout
+    if not in_maze(run):
+        raise UserError(f"{run.folder} was not trained in a maze; `skillscape evaluate` tells what its skills earn.")
+    return load_layout(run.config.env.removeprefix(MAZE_PREFIX))
+
+
+def rollouts(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) -> Float[np.ndarray, "k r t d"]:
+    """Stochastic episodes of every skill of a run in a maze, seen or not, from the fixed start."""
+    layout = layout_of(run)
+    if isinstance(run, JobRun):
+        policy = run.config.backbone.acting(run.snapshot()[1])
+        return seen_rollouts(run.config, layout, policy, per_skill=per_skill or SEEN_ROLLOUTS, seed=seed)
     config = run.config
     return skill_rollouts(
         config.maze,
@@ -490,12 +514,12 @@ def rollouts(run: Run, *, per_skill: int | None = None, seed: int = 0) -> Float[
     )
 
 
-def evaluate(run: Run, *, per_skill: int | None = None, seed: int = 0) -> MazeMeasures:
-    """Coverage, reach, distinguishability and skill accuracy of a run."""
-    return measure(rollouts(run, per_skill=per_skill, seed=seed), run.config.layout)
+def evaluate(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) -> MazeMeasures:
+    """Coverage, reach, distinguishability and skill accuracy of a run in a maze, seen or not."""
+    return measure(rollouts(run, per_skill=per_skill, seed=seed), layout_of(run))
 
 
-def summarise_runs(runs: list[Run], *, per_skill: int | None = None) -> dict[str, Summary]:
+def summarise_runs(runs: Sequence[Run | JobRun], *, per_skill: int | None = None) -> dict[str, Summary]:
     """Every measure over the seeds: mean, 95 % bootstrap interval, and each seed's value."""
     measures = [evaluate(run, per_skill=per_skill) for run in runs]
     return {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}

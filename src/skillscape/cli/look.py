@@ -35,17 +35,17 @@ class PlotOptions:
 
 def evaluate_command(arguments: list[str]) -> None:
     """Print the measures of a run, or the return of each of its skills."""
-    from skillscape.api import is_job, load, skill_returns, summarise_runs
+    from skillscape.api import in_maze, is_job, load, load_jobs, skill_returns, summarise_runs
 
     options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
     if options.rollouts is not None and options.rollouts < 2:
         raise UserError(
             f"--rollouts must be at least 2, not {options.rollouts}: accuracy is measured on held-out ones."
         )
-    if is_job(options.run):
+    runs: Sequence[Any] = load_jobs(options.run) if is_job(options.run) else load(options.run)
+    if not in_maze(runs[0]):
         _print_returns(skill_returns(options.run, episodes=options.rollouts), options.json)
         return
-    runs = load(options.run)
     summaries = summarise_runs(runs, per_skill=options.rollouts)
     if options.json:
         print(json.dumps({name: summary.to_json() for name, summary in summaries.items()}))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from skillscape.api import rollouts
+from skillscape.api import in_maze, layout_of, rollouts
 from skillscape.envs.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import MazeMeasures, measure
@@ -76,20 +76,34 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
-    """Learning curves of a run on a host environment: evaluations, and what the learner and the objective report."""
+    """Learning curves of a run on a host environment: evaluations, and what the learner and the objective report.
+
+    In a maze that is seen, where every skill goes too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     job = runs[0].config
-    method = job.method
-    note = f"{method}, {job.task or job.env}, {job.steps:,} steps, {len(runs)} seed(s)"
-    curves_figure({"return": {method: _curve(runs, "evaluation", "return")}}, folder / "return.png", note)
-    written = [folder / "return.png"]
-    columns = [read_metrics(run.folder / "metrics.csv") for run in runs]
-    names = [name for name in columns[0] if name != "step" and all(name in one for one in columns)]
-    if names:
-        panels = {name: {method: _curve(runs, "metrics", name)} for name in names}
-        curves_figure(panels, folder / "metrics.png", note)
-        written.append(folder / "metrics.png")
+    note = f"{job.method}, {job.task or job.env}, {job.steps:,} steps, {len(runs)} seed(s)"
+    written = []
+    if in_maze(runs[0]):
+        layout = layout_of(runs[0])
+        panels = [
+            Panel(f"{job.method} · seed {run.config.seed}", one, caption(measure(one, layout)))
+            for run, one in ((run, rollouts(run)) for run in runs[:MOST_PANELS])
+        ]
+        trajectory_figure(panels, layout, folder / "trajectories.png")
+        written.append(folder / "trajectories.png")
+    for log, names in (("evaluation", _common(runs, "evaluation")), ("metrics", _common(runs, "metrics"))):
+        if names:
+            path = folder / f"{log}.png"
+            curves_figure({name: {job.method: _curve(runs, log, name)} for name in names}, path, note)
+            written.append(path)
     return written
+
+
+def _common(runs: Sequence[JobRun], log: str) -> list[str]:
+    """Names that every run has logged, less those that are no curves."""
+    columns = [read_metrics(run.folder / f"{log}.csv") for run in runs]
+    return [name for name in columns[0] if name not in ("step", "skill") and all(name in one for one in columns)]
 
 
 def _curve(runs: Sequence[JobRun], log: str, name: str) -> Curve:

@@ -513,7 +513,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
                 "actor_loss": loss,
                 "entropy": jnp.mean(entropy),
                 "reward": jnp.mean(reward[1:]),
-                "return": jnp.mean(returns),
+                "imagined_return": jnp.mean(returns),
                 "value": jnp.mean(value),
                 "scale": scale,
             }
