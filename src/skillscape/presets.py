@@ -71,6 +71,7 @@ def _smoke(method: str) -> Settings:
 
 PRESETS: dict[str, Callable[[str], Settings]] = {
     "default": _default,
+    "compact": _default,  # what a laptop-sized budget is called elsewhere
     "paper": _paper,
     "long": _long,
     "smoke": _smoke,

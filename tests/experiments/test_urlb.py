@@ -8,8 +8,10 @@ import pytest
 
 from skillscape import cli
 from skillscape.errors import UserError
+from skillscape.evaluation.scoreboard import scoreboard
 from skillscape.experiments import urlb
 from skillscape.experiments.urlb import (
+    BENCHMARKS,
     NOISY,
     Benchmark,
     Part,
@@ -21,6 +23,7 @@ from skillscape.experiments.urlb import (
     run_benchmark,
     score_table,
     skills_compared,
+    tasks_in,
     write_benchmark,
 )
 
@@ -76,7 +79,10 @@ def test_finished_runs_are_skipped_and_the_rest_is_counted(tmp_path, monkeypatch
     assert len(announced) == len(every) - len(done)
     assert announced[0].startswith(f"run 6 of {len(every)}: {every[5].label}")
     left = sum(100_000 if part.task is None else 50_000 for part in every[5:])
-    assert f"({left:,} environment steps left in all)" in announced[0]
+    assert f"0/{left:,} steps" in announced[0]
+    # Later parts tell how long the rest will take, from the pace so far.
+    assert announced[-1].endswith(" left in all")
+    assert "– left" not in announced[-1]
     assert len(scores) == 16
 
 
@@ -85,7 +91,21 @@ def test_the_table_has_means_and_standard_errors():
     assert "100,000 steps without reward, then 50,000 with; 2 seeds" in lines[0]
     assert lines[2] == "| | ddpg | diayn |"
     # The standard error of (10, 14) is 2.
-    assert lines[4:] == [f"| {task} | 12 ± 2 | 30 ± 0 |" for task in TASKS]
+    assert lines[4:8] == [f"| {task} | 12 ± 2 | 30 ± 0 |" for task in TASKS]
+
+
+def test_the_table_ends_with_shares_of_the_expert():
+    lines = score_table(BENCHMARK, some_scores()).splitlines()
+    ours = [(score.method, score.task, score.seed, score.score) for score in some_scores()]
+    iqm = scoreboard(ours).aggregates["diayn", "IQM"]
+    (row,) = [line for line in lines[9:] if line.startswith("| diayn |")]
+    assert f"{iqm.value:.3f} [{iqm.low:.3f}, {iqm.high:.3f}]" in row
+
+
+def test_the_benchmarks_of_the_paper():
+    assert len(BENCHMARKS["urlb"].methods) == 14
+    assert sum(len(tasks_in(domain)) for domain in BENCHMARKS["urlb"].domains) == 12
+    assert sum(len(tasks_in(domain)) for domain in BENCHMARKS["pixels"].domains) == 8
 
 
 def test_the_raw_numbers_say_how_they_were_made(tmp_path):

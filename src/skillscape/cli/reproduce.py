@@ -49,13 +49,13 @@ class BenchmarkOptions:
     """Pre-train, fine-tune and compare on URLB. Stopped, it goes on where it was; finished runs are skipped."""
 
     methods: tuple[str, ...] = ()
-    """Methods to compare, the experiment's own if not given; ddpg is training from scratch."""
-    domains: tuple[str, ...] = ("walker", "quadruped", "jaco")
-    """Domains, each with all its four tasks."""
+    """Methods to compare, the experiment's own if not given; ddpg (dreamer on images) is training from scratch."""
+    domains: tuple[str, ...] = ()
+    """Domains, each with all its four tasks; the experiment's own if not given."""
     seeds: int = 10
     """Seeds per method and task."""
-    preset: str = "compact"
-    """compact (for a laptop), paper (URLB's sizes and 2 million steps) or smoke (seconds)."""
+    preset: str | None = None
+    """compact, or laptop on images (for a laptop, the default), paper (URLB's sizes and budget) or smoke (seconds)."""
     steps: int | None = None
     """Environment steps of pre-training; the preset's if not given."""
     finetuning_steps: int | None = None
@@ -76,7 +76,7 @@ def reproduce_command(arguments: list[str]) -> None:
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
         mazes = [(name, first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
         maps = ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze.")
-        benchmarks = [(name, f"URLB. {first_sentence(make.__doc__)}") for name, (make, _) in BENCHMARKS.items()]
+        benchmarks = [(name, f"URLB. {first_sentence(kind.compare.__doc__)}") for name, kind in BENCHMARKS.items()]
         print_table([*mazes, maps, *benchmarks])
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:
@@ -128,6 +128,7 @@ def _reproduce_maps(arguments: list[str]) -> None:
 
 
 def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
+    from skillscape.envs.host import is_seen
     from skillscape.experiments.urlb import (
         BENCHMARKS,
         Benchmark,
@@ -137,22 +138,26 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
         shared_folder,
         write_benchmark,
     )
+    from skillscape.presets import default_preset
 
     options = tyro.cli(BenchmarkOptions, args=arguments, prog=f"skillscape reproduce {name}")
-    compared, methods = BENCHMARKS[name]
+    kind = BENCHMARKS[name]
+    domains = options.domains or kind.domains
+    preset = options.preset or default_preset(domains[0])
     benchmark = Benchmark(
-        name=name if len(options.domains) > 1 else f"{name}-{options.domains[0]}",
-        variants=compared(options.methods or methods),
-        domains=options.domains,
+        name=name if domains == kind.domains else "-".join([name, *domains]),
+        variants=kind.compare(options.methods or kind.methods),
+        domains=domains,
         seeds=options.seeds,
-        preset=options.preset,
+        preset=preset,
         steps=options.steps,
         finetuning_steps=options.finetuning_steps,
         command=" ".join(["skillscape", "reproduce", name, *without(arguments, ("--out", "--runs"))]),
     )
     benchmark.check()
     # Experiments at the same budget share what they pre-train.
-    runs = options.runs / shared_folder(options.preset, budget_of(benchmark))
+    family = "pixels" if is_seen(domains[0]) else "urlb"
+    runs = options.runs / shared_folder(preset, budget_of(benchmark), family)
     display = Display(runs, 1)
     display.announce()
     scores = run_benchmark(benchmark, runs, display.show, display.begin)

@@ -1,4 +1,4 @@
-"""Experiments on state-based URLB, one command each: pre-train, fine-tune on every task, one table."""
+"""Experiments on URLB, from states and from images, one command each: pre-train, fine-tune on every task, one table."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,17 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skillscape.api import OnProgress, finetune, pretrain, train_from_scratch
+from skillscape.envs.host import PIXEL_DOMAINS
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.errors import UserError, choose
+from skillscape.evaluation.aggregate import STATISTICS
+from skillscape.evaluation.scoreboard import scoreboard
 from skillscape.objectives import registry
+from skillscape.plots.aggregates import aggregate_figure
 from skillscape.plots.mazes import Curve, curves_figure
-from skillscape.presets import HOSTED_PRESETS, hosted_settings
+from skillscape.presets import hosted_settings
 from skillscape.training.jobs import JobRun
-from skillscape.training.log import read_metrics
+from skillscape.training.log import Pace, read_metrics
 from skillscape.training.runs import versions
 
-SCRATCH = "ddpg"
-"""The row without pre-training."""
+SCRATCH, SEEN_SCRATCH = "ddpg", "dreamer"
+"""The rows without pre-training: the learner alone, from states and from images."""
+LEARNERS = (SCRATCH, SEEN_SCRATCH)
 NOISY = ", noisy"
 NOISE = 0.1
 """Deviation of the paper's robustness experiment."""
@@ -42,12 +47,30 @@ def skills_compared(methods: Sequence[str]) -> tuple["Variant", ...]:
     return tuple(Variant(f"{method}, {rule}", method, skill=rule) for method in methods for rule in rules)
 
 
-BENCHMARKS: dict[str, tuple[Callable[[Sequence[str]], tuple["Variant", ...]], tuple[str, ...]]] = {
-    "urlb": (methods_compared, ("ddpg", "sd3", "diayn")),
-    "robustness": (noise_compared, ("cic", "sd3")),
-    "ablation-adaptation": (skills_compared, ("sd3",)),
+class Kind(NamedTuple):
+    """A benchmark that can be asked for."""
+
+    compare: Callable[[Sequence[str]], tuple["Variant", ...]]
+    """What it compares of each method."""
+    methods: tuple[str, ...]
+    """Those of the paper."""
+    domains: tuple[str, ...]
+    """Likewise."""
+
+
+UNRELATED_TO_SKILLS = ("icm", "disagreement", "rnd", "apt", "protorl")
+SKILLED = ("smm", "diayn", "aps", "cic", "becl", "csd", "metra", "sd3")
+BENCHMARKS = {
+    "urlb": Kind(methods_compared, (SCRATCH, *UNRELATED_TO_SKILLS, *SKILLED), tuple(DOMAINS)),
+    "pixels": Kind(methods_compared, (SEEN_SCRATCH, "apt", "cic", "becl", "csd", "metra", "sd3"), tuple(PIXEL_DOMAINS)),
+    "robustness": Kind(noise_compared, ("cic", "sd3"), tuple(DOMAINS)),
+    "ablation-adaptation": Kind(skills_compared, ("sd3",), tuple(DOMAINS)),
 }
-"""Experiment → what it compares of each method, and the methods of the paper."""
+
+
+def tasks_in(domain: str) -> tuple[str, ...]:
+    """The tasks of a domain, from states or from images."""
+    return DOMAINS[PIXEL_DOMAINS.get(domain, domain)].tasks
 
 
 @dataclass(frozen=True)
@@ -90,15 +113,17 @@ class Benchmark:
 
     def check(self) -> None:
         """Refuse what does not exist."""
-        choose("preset", self.preset, HOSTED_PRESETS, "skillscape reproduce urlb --help")
-        for method in [variant.method for variant in self.variants]:
-            choose(
-                "method", method, [SCRATCH, *(name for name in registry() if name != "extrinsic")], "skillscape methods"
-            )
+        known = [*DOMAINS, *PIXEL_DOMAINS]
         for domain in self.domains:
-            choose("domain", domain, DOMAINS, "skillscape envs")
+            choose("domain", domain, known, "skillscape envs")
+        if len({domain in PIXEL_DOMAINS for domain in self.domains}) > 1:
+            raise UserError("States and images are not compared with each other; ask for the one or the other.")
+        own = SEEN_SCRATCH if self.domains[:1] and self.domains[0] in PIXEL_DOMAINS else SCRATCH
+        for method in [variant.method for variant in self.variants]:
+            choose("method", method, [own, *(name for name in registry() if name != "extrinsic")], "skillscape methods")
         if self.seeds < 1 or not self.variants or not self.domains:
             raise UserError("A benchmark needs at least one method, one domain and one seed.")
+        hosted_settings(None, self.domains[0], self.preset)  # refuses a preset that there is not
 
 
 class Part(NamedTuple):
@@ -141,10 +166,10 @@ def parts(benchmark: Benchmark) -> Iterator[Part]:
         for domain in benchmark.domains:
             begun = set()
             for variant in benchmark.variants:
-                if variant.method != SCRATCH and variant.source not in begun:
+                if variant.method not in LEARNERS and variant.source not in begun:
                     begun.add(variant.source)
                     yield Part(variant, domain, None, seed)
-                for task in DOMAINS[domain].tasks:
+                for task in tasks_in(domain):
                     yield Part(variant, domain, task, seed)
 
 
@@ -156,12 +181,15 @@ def run_benchmark(
     every = list(parts(benchmark))
     budgets = {part: _budget(benchmark, part.task) for part in every}
     left = sum(budgets[part] for part in every if not (part.folder(runs) / "results.json").exists())
+    pace = Pace(0, left)
+    done = 0
     scores = []
     for number, part in enumerate(every, 1):
-        if not (part.folder(runs) / "results.json").exists():
-            on_part(f"run {number} of {len(every)}: {part.label} ({left:,} environment steps left in all)")
-            left -= budgets[part]
+        missing = not (part.folder(runs) / "results.json").exists()
+        if missing:
+            on_part(f"run {number} of {len(every)}: {part.label} · {pace.describe(done)} in all")
         run = _train(benchmark, part, runs, on_progress)
+        done += budgets[part] * missing
         if part.task is not None:
             scores.append(_score(part.variant.label, part.task, run))
     return scores
@@ -197,7 +225,7 @@ def _train(benchmark: Benchmark, part: Part, runs: Path, on_progress: OnProgress
     if part.task is None:
         made: JobRun = pretrain(method, part.domain, preset=benchmark.preset, noise=part.variant.noise, **common)[0]
         return made
-    if method == SCRATCH:
+    if method in LEARNERS:
         return train_from_scratch(part.domain, part.task, preset=benchmark.preset, **common)
     return finetune(part._replace(task=None).folder(runs), part.task, skill=part.variant.skill, **common)[0]
 
@@ -224,7 +252,9 @@ def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path)
     (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
     (folder / "table.md").write_text(score_table(benchmark, scores))
     curves_figure(_curves(scores), folder / "curves.png", budget_note(benchmark))
-    return [folder / name for name in ("raw.json", "table.md", "curves.png")]
+    aggregates = scoreboard((score.method, score.task, score.seed, score.score) for score in scores).aggregates
+    aggregate_figure(aggregates, folder / "aggregates.png", budget_note(benchmark))
+    return [folder / name for name in ("raw.json", "table.md", "curves.png", "aggregates.png")]
 
 
 def budget_note(benchmark: Benchmark) -> str:
@@ -267,9 +297,27 @@ def score_table(benchmark: Benchmark, scores: Sequence[Score]) -> str:
             error = f" ± {values.std(ddof=1) / np.sqrt(len(values)):.0f}" if len(values) > 1 else ""
             cells.append(f"{values.mean():.0f}{error}")
         lines.append(f"| {task} | {' | '.join(cells)} |")
+    lines += ["", *_aggregates(scores)]
     if benchmark.name.startswith("robustness"):
         lines += ["", *_ratios(tasks, methods, scores)]
     return "\n".join(lines) + "\n"
+
+
+def _aggregates(scores: Sequence[Score]) -> list[str]:
+    """A Markdown table of each method's scores as shares of the expert's, over all tasks and seeds."""
+    board = scoreboard((score.method, score.task, score.seed, score.score) for score in scores)
+    names = tuple(STATISTICS)
+    lines = [
+        f"Shares of the expert's score over {len(board.tasks)} tasks, with 95 % stratified-bootstrap intervals.",
+        "",
+        f"| | {' | '.join(names)} |",
+        "|---" * (len(names) + 1) + "|",
+    ]
+    for method in board.methods:
+        found = [board.aggregates[method, name] for name in names]
+        cells = [f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in found]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return lines
 
 
 def _ratios(tasks: Sequence[str], labels: Sequence[str], scores: Sequence[Score]) -> list[str]:

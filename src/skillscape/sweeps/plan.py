@@ -14,9 +14,9 @@ from skillscape.envs.host import OWN_PREFIX, PIXEL_DOMAINS, make_host
 from skillscape.envs.layouts import load_layout
 from skillscape.envs.urlb.tasks import DOMAINS, Domain
 from skillscape.errors import UserError, choose
-from skillscape.experiments.urlb import SCRATCH, Part, Variant, shared_folder
+from skillscape.experiments.urlb import LEARNERS, SCRATCH, Part, Variant, shared_folder
 from skillscape.objectives import registry
-from skillscape.presets import HostedSettings, Settings, hosted_settings, settings
+from skillscape.presets import HostedSettings, Settings, default_preset, hosted_settings, settings
 from skillscape.sweeps.spec import OWN, Sweep, Values
 from skillscape.training.jobs import Job
 from skillscape.training.runs import Pretraining, from_fields
@@ -79,7 +79,9 @@ def changed(part: Any, pairs: Pairs, key: str) -> Any:  # noqa: ANN401  any data
 def plan(sweep: Sweep) -> tuple[PlannedRun, ...]:
     """All runs, each after what it needs, seed by seed; what could not be trained is refused."""
     for method in sweep.methods:
-        choose("method", method, [SCRATCH, *(name for name in registry() if name != "extrinsic")], "skillscape methods")
+        choose(
+            "method", method, [*LEARNERS, *(name for name in registry() if name != "extrinsic")], "skillscape methods"
+        )
     _check_tasks(sweep)
     grids = {env: _hosted_grid(sweep, env) if is_host(env) else _maze_grid(sweep, env) for env in sweep.envs}
     found: dict[str, PlannedRun] = {}
@@ -169,7 +171,7 @@ def _maze_grid(sweep: Sweep, env: str) -> _Grid:
     templates = []
     group = ""
     for method in sweep.methods:
-        if method == SCRATCH:
+        if method in LEARNERS:
             continue
         chosen = settings(method, preset)
         steps = sweep.steps or chosen.steps
@@ -201,13 +203,13 @@ def _check_maze_run(env: str, chosen: Settings, objective: Pairs, backbone: Pair
 
 
 def _hosted_grid(sweep: Sweep, env: str) -> _Grid:
-    preset = sweep.preset or "compact"
+    preset = sweep.preset or default_preset(env)
     base = hosted_settings(None, env, preset)
     budget = sweep.steps or base.steps, sweep.finetuning_steps or base.finetuning_steps
     templates: list[tuple[Part, PlannedRun]] = []
     for method in sweep.methods:
         for backbone in _combinations(sweep.backbone):
-            if method == SCRATCH:
+            if method in LEARNERS:
                 templates += _from_scratch(sweep, env, preset, backbone, budget[1])
                 continue
             for objective, noise in itertools.product(_combinations(sweep.objective), sweep.noise):

@@ -1,0 +1,18 @@
+"""The aggregate figure."""
+
+import numpy as np
+from matplotlib.image import imread
+
+from skillscape.evaluation.aggregate import STATISTICS, Estimate
+from skillscape.plots.aggregates import aggregate_figure
+
+
+def test_it_is_drawn_and_grows_with_the_methods(tmp_path):
+    heights = []
+    for number in (2, 14):
+        found = {(f"method {index}", name): Estimate(0.5, 0.4, 0.6) for index in range(number) for name in STATISTICS}
+        aggregate_figure(found, tmp_path / f"{number}.png", "100 steps, 2 seeds")
+        picture = imread(tmp_path / f"{number}.png")
+        assert np.ptp(picture[..., :3]) > 0.5
+        heights.append(len(picture))
+    assert heights[1] > 1.5 * heights[0]
