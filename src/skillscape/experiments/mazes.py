@@ -48,8 +48,9 @@ def _arm(request: Request, method: str, skills: int) -> Arm:
 
 def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> Comparison:
     steps = request.steps or settings("sd3", request.preset).steps
-    # Another entropy is another experiment: its runs and results must not meet the default's.
+    # Another entropy or preset is another experiment: its runs and results must not meet the default's.
     name = name if request.entropy is None else f"{name}-entropy-{request.entropy:g}"
+    name = name if request.preset in ("default", "compact") else f"{name}-{request.preset}"
     return Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command)
 
 
