@@ -13,6 +13,7 @@ from skillscape.cli import main
 from skillscape.envs.layouts import load_layout
 from skillscape.envs.urlb import camera
 from skillscape.errors import UserError
+from skillscape.experiments.dreams import CONTEXT
 from skillscape.experiments.videos import DRAWN_SKILLS, Wish, film_run
 from skillscape.plots import video
 from skillscape.presets import hosted_settings, settings
@@ -248,3 +249,28 @@ def test_filming_for_real(env, length, tmp_path):
     assert film[0].std() > 5
     assert np.abs(film[0].astype(int) - film[20]).max() > 60
     assert (out / "skill_03.mp4").stat().st_size < 1e6
+
+
+def test_what_happens_beside_what_is_imagined(tmp_path, maze):
+    chosen = hosted_settings("diayn", "maze-pixels/square_a", "smoke")
+    job = Job("pretrain", "maze-pixels/square_a", None, 0.0, chosen.objective, chosen.backbone, 1000, 0, 1000, 1)
+    run = JobRun.create(tmp_path / "seen", job)
+    run.keep_snapshot(init_state(job, run.spec))
+    names, said, out = filmed(run.folder, skill=2, imagined=True, steps=8, size=64)
+    assert names == ["skill_02-imagined.mp4", "skill_02-imagined.png"]
+    assert said[0] == ("the agent's own images", 1)
+    film = frames(out / names[0])
+    assert film[0].shape == (64, 128, 3)
+    # What the model was shown is the same on both sides; what an untrained one imagines is not.
+    misses = [np.abs(frame[:, :64].astype(int) - frame[:, 64:]).mean() for frame in film]
+    assert max(misses[:CONTEXT]) < 5
+    assert min(misses[CONTEXT:9]) > 20
+    with pytest.raises(UserError, match="--shadows does not go with --imagined"):
+        filmed(run.folder, imagined=True, shadows=True)
+    with pytest.raises(UserError, match="--imagined is for runs from images"):
+        filmed(maze, imagined=True)
+
+
+def test_states_are_not_imagined(toy):
+    with pytest.raises(UserError, match="has no world model of images"):
+        filmed(toy("diayn"), imagined=True)

@@ -32,6 +32,8 @@ class VideoOptions:
     shadows: bool = False
     """Walker, quadruped, jaco: draw shadows, reflections and smooth edges; about ten times slower without a graphics
     card."""
+    imagined: bool = False
+    """Runs from images: what happens beside what the world model expects of the same actions."""
 
 
 def video_command(arguments: list[str]) -> None:
@@ -41,7 +43,7 @@ def video_command(arguments: list[str]) -> None:
 
     from skillscape.experiments.videos import Wish, film_run
 
-    wish = Wish(skill, options.seed, options.steps, options.rollouts, options.size, options.shadows)
+    wish = Wish(skill, options.seed, options.steps, options.rollouts, options.size, options.shadows, options.imagined)
     countdowns: list[Countdown] = []
 
     def start(drawn_by: str, films: int) -> None:

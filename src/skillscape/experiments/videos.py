@@ -14,6 +14,7 @@ from skillscape.envs.drawing import check_drawable, make_drawn
 from skillscape.errors import UserError
 from skillscape.evaluation.filming import Filmer, Show
 from skillscape.evaluation.rollouts import SHOWN
+from skillscape.experiments.dreams import CONTEXT, Dreamed
 from skillscape.plots.maze_video import DEFAULT_SIZE, FRAMES_PER_STEP, STEPS_PER_SECOND, maze_frames
 from skillscape.plots.style import skill_colours
 from skillscape.plots.video import Frame, Row, Strip, contact_sheet, load_encoder, recording
@@ -28,6 +29,8 @@ SECONDS = 10
 LEAST_FRAMES_PER_SECOND = 25
 """Films run in real time; steps are left out, evenly, where enough frames remain."""
 SIZES = (64, 1920)
+DREAMED_STEPS, DREAMED_RATE, DREAM_SIZE = 49, 10.0, 256
+"""Steps of an imagined episode, its frames per second, and the side of its pictures, if nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Wish:
     """Pixels of the longer side."""
     shadows: bool = False
     """Shadows, reflections and smooth edges, where MuJoCo draws."""
+    imagined: bool = False
+    """What a world model expects beside what happens, in place of the skill alone."""
 
     def check(self) -> None:
         """Refuse numbers that make no film."""
@@ -96,7 +101,7 @@ def film_run(folder: Path, out: Path | None, wish: Wish, on_start: OnStart, on_s
     chosen = _chosen_seed(folder, wish.seed)
     out = out or chosen / "videos"
     load_encoder()
-    shots, prepare = _of_job(chosen, wish) if is_job(chosen) else _of_maze(chosen, wish)
+    shots, prepare = _of_kind(chosen, wish)
     enable_compilation_cache()
     production = prepare()
     rows = []
@@ -113,9 +118,16 @@ def film_run(folder: Path, out: Path | None, wish: Wish, on_start: OnStart, on_s
     finally:
         production.close()
     # The sheet of a single skill must not replace the one of all.
-    sheet = out / (f"{shots[0].name}.png" if isinstance(wish.skill, int) else "skills.png")
+    every = "imagined.png" if wish.imagined else "skills.png"
+    sheet = out / (f"{shots[0].name}.png" if isinstance(wish.skill, int) else every)
     contact_sheet(rows, sheet, production.title)
     yield sheet
+
+
+def _of_kind(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Production]]:
+    if not is_job(folder):
+        return _of_maze(folder, wish)
+    return _of_dreams(folder, wish) if wish.imagined else _of_job(folder, wish)
 
 
 def _both(first: Show, second: Show) -> Show:
@@ -166,6 +178,8 @@ def _of_maze(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Product
     config = run.config
     if wish.shadows:
         raise UserError("--shadows is for walker, quadruped and jaco; leave it out.")
+    if wish.imagined:
+        raise UserError("--imagined is for runs from images, which have a world model; leave it out.")
     every = _shots(config.objective.skills, SHOWN)
 
     def prepare() -> Production:
@@ -214,6 +228,31 @@ def _of_job(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Producti
         return Production(drawn.drawn_by, rate / every, 0.0, title, play, filmer.close)
 
     return _shots_of_job(run, wish), prepare
+
+
+def _of_dreams(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Production]]:
+    """Left what happens, right what the model expects of the same actions after the first frames."""
+    run = JobRun(folder)
+    for name, given in (("rollouts", wish.rollouts is not None), ("shadows", wish.shadows)):
+        if given:
+            raise UserError(f"--{name} does not go with --imagined, which shows what the agent sees; leave it out.")
+    shots = [shot._replace(name=f"{shot.name}-imagined") for shot in _shots_of_job(run, wish)]
+
+    def prepare() -> Production:
+        dreamed = Dreamed(run)
+        steps = max(CONTEXT, min(wish.steps or DREAMED_STEPS, dreamed.horizon))
+        larger = max(1, (wish.size or DREAM_SIZE) // run.spec.obs_shape[0])
+
+        def play(shot: Shot, show: Show) -> str:
+            for pair in zip(*dreamed.play(shot.skill, steps), strict=True):
+                show(np.concatenate([np.kron(one, np.ones((larger, larger, 1), np.uint8)) for one in pair], axis=1))
+            return f"{shot.label}\nreal | imagined"
+
+        job = run.config
+        title = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed} · imagined after {CONTEXT} frames"
+        return Production("the agent's own images", DREAMED_RATE, 1.0, title, play, dreamed.close)
+
+    return shots, prepare
 
 
 def _shots_of_job(run: JobRun, wish: Wish) -> list[Shot]:
