@@ -19,6 +19,7 @@ from skillscape.objectives import registry
 from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.optim import learner
 from skillscape.types import EnvSpec, Sequences
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
@@ -64,14 +65,19 @@ def sequences(objective=SKILLED, seed=0, rows=ROWS, times=TIMES):
     )
 
 
-@cache
-def begun(backbone=TINY, objective=SKILLED):
-    def create():
-        return backbone.init(jax.random.key(0), SPEC, objective), objective.init(
-            jax.random.key(1), backbone.features(SPEC)
-        )
+def filled(shapes, seed):
+    """Numbers for networks of these shapes: drawing them as ``init`` does takes seconds to compile."""
+    generator = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(0.3 * generator.normal(size=leaf.shape), leaf.dtype), shapes)
 
-    return quick(create)()
+
+@cache
+def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
+    shapes = jax.eval_shape(lambda: backbone.init(KEY, spec, objective))
+    networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
+    head = shapes.intrinsic and learner(backbone._model_transform, filled(shapes.intrinsic.params, 3))
+    state = quick(lambda: objective.init(jax.random.key(1), backbone.features(spec)))()
+    return backbone._fresh(*networks, head), state
 
 
 @cache
@@ -171,9 +177,7 @@ def test_images_are_learned_from(encoder, reward_on):
     objective, spec = small("diayn"), EnvSpec((64, 64, 3), 2, 10)
     images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (ROWS, TIMES, 64, 64, 3)), jnp.uint8)
     batch = sequences(objective)._replace(obs=images)
-    agent = backbone.init(KEY, spec, objective)
-    state = objective.init(KEY, backbone.features(spec))
-    _, _, metrics = learning(backbone, objective)(agent, state, batch, KEY)
+    _, _, metrics = learning(backbone, objective)(*begun(backbone, objective, spec), batch, KEY)
     assert all(np.isfinite(value) for value in metrics.values())
 
 
@@ -254,11 +258,11 @@ def test_the_world_model_does_not_learn_from_behaviour():
 
 
 def test_the_target_is_a_copy_now_and_then():
-    backbone = replace(TINY, target_every=2)
     agent, state = begun()
-    one, state, _ = learning(backbone)(agent, state, sequences(), KEY)
+    almost = agent._replace(updates=jnp.asarray(TINY.target_every - 2, jnp.int32))
+    one, state, _ = learning()(almost, state, sequences(), KEY)
     assert same(one.target, agent.target)
-    two, _, _ = learning(backbone)(one, state, sequences(), KEY)
+    two, _, _ = learning()(one, state, sequences(), KEY)
     assert same(two.target, two.critic.params)
     assert not same(two.target, agent.target)
 
@@ -392,16 +396,22 @@ def test_without_exploration_the_same_key_acts_the_same():
     assert (acting()(*arguments, KEY, True)[0] != one).any()
 
 
-def test_a_controller_starts_indifferent_and_learns():
-    agent, state = begun()
-    tuned = TINY.for_task(pretrained=True)
-    controlled = tuned.with_controller(agent, KEY, SPEC, SKILLS)
-    actor = controlled.actor.params
+def controlled():
+    return TINY.with_controller(begun()[0], KEY, SPEC, SKILLS)
+
+
+def test_a_controller_starts_indifferent():
+    agent, actor = begun()[0], controlled().actor.params
     assert same(actor.network, agent.actor.params.network)
     feature = jnp.ones(12)
     means = [agent.actor.params(feature, skill).mean for skill in jnp.eye(SKILLS)]
     np.testing.assert_allclose(actor(feature, jnp.zeros(SKILLS)).mean, np.mean(means, axis=0), atol=1e-6)
-    assert jax.eval_shape(lambda agent: tuned.learn(agent, SKILLED, state, sequences(), KEY), controlled)
+
+
+@pytest.mark.slow
+def test_a_controller_learns():
+    after, _, _ = learning()(controlled(), begun()[1], sequences(), KEY)
+    assert np.any(after.actor.params.controller.layers[-1].weight)
 
 
 # A task whose best return is known
