@@ -9,18 +9,26 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from skillscape.api import enable_compilation_cache
+from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.world_model import WorldModel
 from skillscape.envs.host import PIXEL_DOMAINS, make_host
 from skillscape.envs.layouts import load_layout
 from skillscape.envs.maze_frames import render_maze
+from skillscape.objectives.extrinsic import Extrinsic
+from skillscape.presets import hosted_settings
 from skillscape.replay import Replay
 from skillscape.training.runs import versions
-from skillscape.types import EnvSpec
+from skillscape.types import EnvSpec, Sequences
+
+WALKER = EnvSpec((64, 64, 3), 6, 500)
 
 LOOKS = {"fast": "", "reference": "/reference"}
 SEQUENCES = ((16, 32), (50, 50))
@@ -92,8 +100,101 @@ def replay() -> dict[str, float]:
     return found
 
 
+def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any]:
+    """Time of a learning step with each method, its parts, and its share of a plain product's rate; timed in turns."""
+    found: dict[str, Any] = {}
+    product, operations = plain_matmul()
+    for method in methods:
+        chosen = hosted_settings(method, "walker-pixels", preset)
+        backbone, objective = chosen.backbone, chosen.objective
+        assert isinstance(backbone, Dreamer)
+        assert objective is not None
+        skills: Any = objective.skills
+        bare = Extrinsic(skills.kind, skills.width)
+        batch = random_sequences(backbone, skills)
+        parts: dict[str, Callable[[], Any]] = {"matmul": product}
+        operations_of = {}
+        for name, one in (("whole", objective), ("without_objective", bare)):
+            agent = backbone.init(jax.random.key(0), WALKER, one)
+            state = one.init(jax.random.key(1), backbone.features(WALKER))
+            step = jax.jit(lambda a, s, b, k, one=one, learner=backbone: learner.learn(a, one, s, b, k))
+            began = time.perf_counter()
+            compiled = step.lower(agent, state, batch, jax.random.key(2)).compile()
+            if name == "whole":
+                compile_seconds = time.perf_counter() - began
+            operations_of[name] = float(compiled.cost_analysis()["flops"])
+            parts[name] = partial(compiled, agent, state, batch, jax.random.key(2))
+            world = agent.world.params
+        fit = jax.jit(jax.grad(partial(world_loss, backbone)))
+        parts["world_model"] = partial(fit, world, batch)
+        for function in parts.values():
+            jax.block_until_ready(function())
+        times = side_by_side(parts, rounds)
+        plain = operations / times["matmul"]
+        found[method] = {
+            "milliseconds": 1e3 * times["whole"],
+            "milliseconds_world_model": 1e3 * times["world_model"],
+            "milliseconds_imagination_and_behaviour": 1e3 * (times["without_objective"] - times["world_model"]),
+            "milliseconds_objective": 1e3 * (times["whole"] - times["without_objective"]),
+            "share_of_objective": 1 - times["without_objective"] / times["whole"],
+            "gflops": operations_of["whole"] / times["whole"] / 1e9,
+            "plain_matmul_gflops": plain / 1e9,
+            "share_of_plain_matmul": operations_of["whole"] / times["whole"] / plain,
+            "compile_seconds": compile_seconds,
+        }
+        print(preset, method, found[method], flush=True)
+    return found
+
+
+def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  # noqa: ANN401
+    """The loss of the world model alone."""
+    value, _ = model.loss(
+        batch,
+        jax.random.key(0),
+        divergence_scale=backbone.divergence_scale,
+        balance=backbone.balance,
+        free_nats=backbone.free_nats,
+        reward_shapes_model=False,
+    )
+    return value
+
+
+def random_sequences(backbone: Dreamer, skills: Any) -> Sequences:  # noqa: ANN401
+    """A batch of noise with the right shapes."""
+    rows, length = backbone.batch_size, backbone.sequence_length
+    generator = np.random.default_rng(0)
+    first = np.zeros((rows, length), "f4")
+    first[:, 0] = 1
+    return Sequences(
+        obs=generator.integers(0, 256, (rows, length, *WALKER.obs_shape), np.uint8),
+        action=generator.uniform(-1, 1, (rows, length, WALKER.action_dim)).astype("f4"),
+        reward=np.zeros((rows, length), "f4"),
+        discount=np.ones((rows, length), "f4"),
+        skill=np.asarray(skills.sample(jax.random.key(0), rows * length)).reshape(rows, length, -1),
+        first=first,
+    )
+
+
+def plain_matmul() -> tuple[Callable[[], Any], float]:
+    """A product of two square matrices of side 1024, and its floating-point operations."""
+    left = jax.numpy.ones((1024, 1024))
+    product = jax.jit(lambda a, b: a @ b)
+    jax.block_until_ready(product(left, left))
+    return lambda: product(left, left), 2.0 * 1024**3
+
+
+def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            best[name] = min(best[name], seconds(function, 1))
+    return best
+
+
 def main() -> None:
     """Measure, store, show."""
+    enable_compilation_cache()
     report = {
         "cores": os.cpu_count(),
         "machine": platform.machine(),
@@ -101,6 +202,7 @@ def main() -> None:
         "environment_steps_per_second": environments(),
         "maze_renderer": maze_frames(),
         "replay": replay(),
+        "laptop": updates("laptop", ("sd3", "diayn", "apt"), 10),
     }
     path = Path(__file__).parent / "pixels.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
