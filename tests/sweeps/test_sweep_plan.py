@@ -124,11 +124,11 @@ def test_what_is_seen_has_folders_of_its_own():
     assert [Path(run.folder).parent.as_posix() for run in runs] == [
         "urlb-smoke-2000-2000/diayn-walker",
         "urlb-smoke-2000-2000/diayn-walker_run",
-        "pixels-smoke-2000-2000/diayn-walker-pixels",
-        "pixels-smoke-2000-2000/diayn-walker-pixels-walker_run",
-        "pixels-smoke-2000-2000/diayn-walker-pixels-reference",
-        "pixels-smoke-2000-2000/diayn-walker-pixels-reference-walker_run",
-        "pixels-smoke-2000-2000/diayn-maze-pixels-square_a",
+        "pixels-smoke-1500-1500/diayn-walker-pixels",
+        "pixels-smoke-1500-1500/diayn-walker-pixels-walker_run",
+        "pixels-smoke-1500-1500/diayn-walker-pixels-reference",
+        "pixels-smoke-1500-1500/diayn-walker-pixels-reference-walker_run",
+        "pixels-smoke-1500-1500/diayn-maze-pixels-square_a",
     ]
 
 
