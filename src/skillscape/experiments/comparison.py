@@ -123,7 +123,7 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
     (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
     (folder / "table.md").write_text(table(comparison, results))
     panels = [
-        Panel(result.arm.label, result.positions, caption(result.measures) + f" · seed {result.shown_seed}")
+        Panel(result.arm.label, result.positions, f"{_caption(result)} · seed {result.shown_seed}")
         for result in results
     ]
     trajectory_figure(panels, layout, folder / "trajectories.png")
@@ -134,6 +134,10 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
     note = f"{comparison.env}, {comparison.steps:,} steps, {comparison.seeds} seeds, mean and 95 % interval"
     curves_figure(curves, folder / "curves.png", note)
     return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
+
+
+OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
+"""Measures that say nothing of a method without skills."""
 
 
 def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
@@ -153,11 +157,18 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
     for result in results:
         cells = []
         for name in heads:
+            if name in OF_SEVERAL_SKILLS and len(result.positions) == 1:
+                cells.append("–")
+                continue
             summary = result.summaries[name]
             low, high = summary.interval
             cells.append(f"{summary.mean:.2f} [{low:.2f}, {high:.2f}]")
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _caption(result: ArmResult) -> str:
+    return caption(result.measures, skills=len(result.positions))
 
 
 def _plain(part: Any) -> dict[str, Any]:  # noqa: ANN401  any dataclass

@@ -30,9 +30,10 @@ MOST_PANELS = 12
 GRID_STEP = 0.1
 
 
-def caption(measures: MazeMeasures) -> str:
-    """The line of numbers under a panel."""
-    return f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f} · I(S;Z) {measures.distinguishability:.2f}"
+def caption(measures: MazeMeasures, *, skills: int) -> str:
+    """The line of numbers under a panel; a single policy has no skills to tell apart."""
+    apart = f" · I(S;Z) {measures.distinguishability:.2f}" if skills > 1 else ""
+    return f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f}{apart}"
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -42,7 +43,7 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     positions = [rollouts(run) for run in runs[:MOST_PANELS]]
     panels = [
-        Panel(f"{method} · seed {run.config.seed}", one, caption(measure(one, layout)))
+        Panel(f"{method} · seed {run.config.seed}", one, caption(measure(one, layout), skills=len(one)))
         for run, one in zip(runs, positions, strict=False)
     ]
     trajectory_figure(panels, layout, folder / "trajectories.png")
@@ -87,7 +88,7 @@ def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
     if in_maze(runs[0]):
         layout = layout_of(runs[0])
         panels = [
-            Panel(f"{job.method} · seed {run.config.seed}", one, caption(measure(one, layout)))
+            Panel(f"{job.method} · seed {run.config.seed}", one, caption(measure(one, layout), skills=len(one)))
             for run, one in ((run, rollouts(run)) for run in runs[:MOST_PANELS])
         ]
         trajectory_figure(panels, layout, folder / "trajectories.png")

@@ -346,8 +346,9 @@ def _maze_panel(group: Group[Run]) -> MazePanel:
     shown = runs[int(np.argsort(summaries["distinguishability"].per_seed)[(len(runs) - 1) // 2])]
     curves = {name: _curve(runs, name) for name in MazeMeasures._fields}
     frames, log = _frames(shown), _log(shown)
+    skills = len(frames[-1][1])
     measured = {
-        int(step): caption(MazeMeasures(*(log[name][index] for name in MazeMeasures._fields)))
+        int(step): caption(MazeMeasures(*(log[name][index] for name in MazeMeasures._fields)), skills=skills)
         for index, step in enumerate(log["step"])
     }
     last = frames[-1][1]
