@@ -172,7 +172,7 @@ def replay_megabytes() -> dict[str, float]:
 def main() -> None:
     """Measure, store, show."""
     # Without the compilation cache: compile times are measured too.
-    compact = updates("compact", 40)
+    compact, paper = updates("compact", 40), updates("paper", 5)
     rates = environments()
     report = {
         "cores": os.cpu_count(),
@@ -184,7 +184,7 @@ def main() -> None:
             method: end_to_end(method, compact[method]["milliseconds"] / 1e3, rates["walker"], 5_900)
             for method in ("diayn", "sd3")
         },
-        "paper": updates("paper", 5),
+        "paper": paper,
         "replay_megabytes": replay_megabytes(),
     }
     path = Path(__file__).parent / "urlb.json"
