@@ -38,17 +38,20 @@ def seconds(function: Callable[[], Any], repeats: int) -> float:
 
 
 class Program:
-    """A method's compiled iteration in square_a and how long compiling took."""
+    """A method's compiled iteration in square_a, and how long compiling took, the faster of two times."""
 
     def __init__(self, objective: Any, backbone: Any) -> None:  # noqa: ANN401
         """Compile."""
         maze = make_maze("square_a")
         self.steps = backbone.episodes * maze.spec.horizon
         self.init = jax.jit(lambda seed: init_state(seed, maze, backbone, objective))
-        began = time.perf_counter()
-        lowered = jax.jit(iteration(maze, backbone, objective, backbone.episodes)).lower(jax.eval_shape(self.init, 0))
-        self.advance = lowered.compile()
-        self.compile_seconds = time.perf_counter() - began
+        self.compile_seconds = float("inf")
+        for _ in range(2):
+            jax.clear_caches()
+            began = time.perf_counter()
+            program = jax.jit(iteration(maze, backbone, objective, backbone.episodes))
+            self.advance = program.lower(jax.eval_shape(self.init, 0)).compile()
+            self.compile_seconds = min(self.compile_seconds, time.perf_counter() - began)
 
     def run(self, seed: int, iterations: int) -> Any:  # noqa: ANN401
         """A short training."""
