@@ -36,5 +36,5 @@ def test_benchmarks(name, tmp_path):
 
 def test_maps(tmp_path):
     folders = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
-    main(["reproduce", "maps", "--early", "2000", "--steps", "4000", *folders])
+    main(["reproduce", "maps", "--early", "2500", "--steps", "5000", *folders])
     assert list((tmp_path / "results" / "maps").glob("*.png"))
