@@ -246,10 +246,10 @@ def _of_dreams(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Produ
         def play(shot: Shot, show: Show) -> str:
             for pair in zip(*dreamed.play(shot.skill, steps), strict=True):
                 show(np.concatenate([np.kron(one, np.ones((larger, larger, 1), np.uint8)) for one in pair], axis=1))
-            return f"{shot.label}\nreal | imagined"
+            return shot.label
 
         job = run.config
-        title = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed} · imagined after {CONTEXT} frames"
+        title = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed} · left real, right imagined after {CONTEXT} frames"
         return Production("the agent's own images", DREAMED_RATE, 1.0, title, play, dreamed.close)
 
     return shots, prepare
