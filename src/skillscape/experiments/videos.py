@@ -249,7 +249,8 @@ def _of_dreams(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Produ
             return shot.label
 
         job = run.config
-        title = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed} · left real, right imagined after {CONTEXT} frames"
+        what = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed}"
+        title = f"{what} · left real, right imagined after {CONTEXT} frames"
         return Production("the agent's own images", DREAMED_RATE, 1.0, title, play, dreamed.close)
 
     return shots, prepare
