@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from timing import seconds
 
 from skillscape.envs.mazes import make_maze
 from skillscape.objectives.sd3 import SD3
@@ -25,16 +25,6 @@ from skillscape.types import Experience, Spec
 
 METHODS = ("diayn", "dads", "cic", "sd3")
 ITERATIONS = 12
-
-
-def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(function())
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 class Program:

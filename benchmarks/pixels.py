@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from timing import operations, seconds, side_by_side
 
 from skillscape.api import enable_compilation_cache
 from skillscape.backbones.dreamer.agent import Dreamer
@@ -32,16 +33,6 @@ WALKER = EnvSpec((64, 64, 3), 6, 500)
 
 LOOKS = {"fast": "", "reference": "/reference"}
 SEQUENCES = ((16, 32), (50, 50))
-
-
-def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(function())
-        best = min(best, time.perf_counter() - began)
-    return best
 
 
 def steps_per_second(name: str, steps: int, repeats: int) -> float:
@@ -103,7 +94,7 @@ def replay() -> dict[str, float]:
 def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any]:
     """Time of a learning step with each method, its parts, and its share of a plain product's rate; timed in turns."""
     found: dict[str, Any] = {}
-    product, operations = plain_matmul()
+    product, in_product = plain_matmul()
     for method in methods:
         chosen = hosted_settings(method, "walker-pixels", preset)
         backbone, objective = chosen.backbone, chosen.objective
@@ -113,7 +104,6 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
         bare = Extrinsic(skills.kind, skills.width)
         batch = random_sequences(backbone, skills)
         parts: dict[str, Callable[[], Any]] = {"matmul": product}
-        operations_of = {}
         for name, one in (("whole", objective), ("without_objective", bare)):
             agent = backbone.init(jax.random.key(0), WALKER, one)
             state = one.init(jax.random.key(1), backbone.features(WALKER))
@@ -122,7 +112,7 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
             compiled = step.lower(agent, state, batch, jax.random.key(2)).compile()
             if name == "whole":
                 compile_seconds = time.perf_counter() - began
-            operations_of[name] = float(compiled.cost_analysis()["flops"])
+                in_update = operations(step, agent, state, batch, jax.random.key(2))
             parts[name] = partial(compiled, agent, state, batch, jax.random.key(2))
             world = agent.world.params
         fit = jax.jit(jax.grad(partial(world_loss, backbone)))
@@ -130,16 +120,16 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
         for function in parts.values():
             jax.block_until_ready(function())
         times = side_by_side(parts, rounds)
-        plain = operations / times["matmul"]
+        plain = in_product / times["matmul"]
         found[method] = {
             "milliseconds": 1e3 * times["whole"],
             "milliseconds_world_model": 1e3 * times["world_model"],
             "milliseconds_imagination_and_behaviour": 1e3 * (times["without_objective"] - times["world_model"]),
             "milliseconds_objective": 1e3 * (times["whole"] - times["without_objective"]),
             "share_of_objective": 1 - times["without_objective"] / times["whole"],
-            "gflops": operations_of["whole"] / times["whole"] / 1e9,
+            "gflops": in_update / times["whole"] / 1e9,
             "plain_matmul_gflops": plain / 1e9,
-            "share_of_plain_matmul": operations_of["whole"] / times["whole"] / plain,
+            "share_of_plain_matmul": in_update / times["whole"] / plain,
             "compile_seconds": compile_seconds,
         }
         print(preset, method, found[method], flush=True)
@@ -181,15 +171,6 @@ def plain_matmul() -> tuple[Callable[[], Any], float]:
     product = jax.jit(lambda a, b: a @ b)
     jax.block_until_ready(product(left, left))
     return lambda: product(left, left), 2.0 * 1024**3
-
-
-def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(rounds):
-        for name, function in functions.items():
-            best[name] = min(best[name], seconds(function, 1))
-    return best
 
 
 def main() -> None:

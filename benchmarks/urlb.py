@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import seconds, side_by_side
 
 from skillscape.api import pretrain
 from skillscape.envs.host import make_host
@@ -28,22 +29,6 @@ from skillscape.training.runs import versions
 from skillscape.types import EnvSpec, Transitions
 
 WALKER = EnvSpec((24,), 6, 1000)
-
-
-def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
-    return side_by_side({"only": function}, repeats)["only"]
-
-
-def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(rounds):
-        for name, function in functions.items():
-            began = time.perf_counter()
-            jax.block_until_ready(function())
-            best[name] = min(best[name], time.perf_counter() - began)
-    return best
 
 
 def job(method: str | None, settings: HostedSettings, steps: int = 100_000) -> Job:

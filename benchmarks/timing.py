@@ -1,0 +1,51 @@
+"""How the benchmarks take times and count arithmetic."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+
+def seconds(function: Callable[[], Any], repeats: int) -> float:
+    """The fastest of ``repeats`` calls: noise from other processes only ever adds."""
+    return side_by_side({"only": function}, repeats)["only"]
+
+
+def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
+        for name, function in functions.items():
+            began = time.perf_counter()
+            jax.block_until_ready(function())
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
+
+
+def operations(function: Callable[..., Any], *arguments: Any) -> float:  # noqa: ANN401
+    """Floating-point operations of all products in a function, the steps of a scan each counted.
+
+    XLA's own count takes the body of a loop once.
+    """
+    return _operations(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _operations(program: Jaxpr) -> float:
+    total = 0.0
+    for equation in program.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            summed = math.prod(left[axis] for axis in contracted)
+            total += 2.0 * summed * math.prod(equation.outvars[0].aval.shape)
+        times = equation.params["length"] if equation.primitive.name == "scan" else 1
+        for value in equation.params.values():
+            for part in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(part, ClosedJaxpr):
+                    total += times * _operations(part.jaxpr)
+                elif isinstance(part, Jaxpr):
+                    total += times * _operations(part)
+    return total
