@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from skillscape.envs.urlb.control import bell, choose_rendering, load_module, rising
+from skillscape.envs.urlb.control import bell, load_module, rising
 from skillscape.errors import UserError
 
 pytest.importorskip("dm_control")
@@ -50,19 +49,6 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dm_control.suite.walker", None)
     with pytest.raises(UserError, match=r'needs dm_control: run `pip install "skillscape\[urlb\]"`'):
         load_module("dm_control.suite.walker")
-
-
-def test_rendering_is_chosen_before_the_first_load(monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", "off")
-    monkeypatch.delitem(sys.modules, "dm_control._render", raising=False)
-    choose_rendering("osmesa")
-    assert os.environ["MUJOCO_GL"] == "osmesa"
-    monkeypatch.setitem(sys.modules, "dm_control._render", SimpleNamespace(BACKEND="osmesa"))
-    choose_rendering("osmesa")
-    with pytest.raises(UserError, match="before the first environment"):
-        choose_rendering("egl")
-    with pytest.raises(UserError, match="did you mean 'egl'"):
-        choose_rendering("elg")
 
 
 def test_slopes_have_the_bits_of_dm_control():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float32
 
-from skillscape.errors import UserError, choose
+from skillscape.errors import UserError
 
 BACKENDS = ("egl", "osmesa", "glfw")
 """What MuJoCo can draw with: a graphics card without a screen, the processor, a window."""
@@ -34,7 +34,7 @@ class Simulation(NamedTuple):
 
 
 def load_module(name: str) -> Any:  # noqa: ANN401  (dm_control is untyped)
-    """Import a module of dm_control, without its graphics unless ``MUJOCO_GL`` or ``choose_rendering`` asks for them.
+    """Import a module of dm_control, without its graphics unless ``MUJOCO_GL`` asks for them.
 
     dm_control and MuJoCo load an OpenGL library when they are first imported, whether or not anything is drawn; on a
     machine without one that takes seconds or fails. Both read ``MUJOCO_GL`` at that moment only, so it is set for that
@@ -55,18 +55,6 @@ def load_module(name: str) -> Any:  # noqa: ANN401  (dm_control is untyped)
             f"MuJoCo does not start with MUJOCO_GL={wish} ({error}): unset it to train from states, "
             f"or see with `skillscape doctor` what drawing needs."
         ) from error
-
-
-def choose_rendering(backend: str) -> None:
-    """Draw with this back end, one of ``BACKENDS``; has to come before the first environment of the process."""
-    choose("rendering back end", backend, BACKENDS, "skillscape doctor")
-    loaded = sys.modules.get("dm_control._render")
-    if loaded is not None and backend != loaded.BACKEND:
-        raise UserError(
-            f"Rendering with {backend} has to be chosen before the first environment is loaded: "
-            f"start a new process, or set MUJOCO_GL={backend} before this one."
-        )
-    os.environ["MUJOCO_GL"] = backend
 
 
 @contextlib.contextmanager
