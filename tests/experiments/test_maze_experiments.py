@@ -56,6 +56,23 @@ def test_every_experiment_takes_its_seeds_and_steps_from_the_request(name):
         assert (comparison.seeds, comparison.steps) == (2, 5_000)
 
 
+def test_the_maze_is_seen_by_dreamer():
+    (comparison,) = plan("maze-pixels", REQUEST)
+    assert (comparison.name, comparison.env, comparison.preset) == ("maze-pixels", "maze-pixels/square_a", "laptop")
+    assert [arm.method for arm in comparison.arms] == ["sd3", "diayn", "apt"]
+    assert {arm.backbone.name for arm in comparison.arms} == {"dreamer"}
+    (smoke,) = plan("maze-pixels", dataclasses.replace(REQUEST, preset="smoke"))
+    assert smoke.name == "maze-pixels-smoke"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [({"entropy": 0.025}, "--entropy is PPO's"), ({"preset": "long"}, "no preset 'long'")]
+)
+def test_what_ppo_alone_has_is_refused_where_the_maze_is_seen(change, said):
+    with pytest.raises(UserError, match=said):
+        plan("maze-pixels", dataclasses.replace(REQUEST, **change))
+
+
 def test_an_unknown_method_is_refused():
     with pytest.raises(UserError, match="did you mean 'metra'"):
         plan("maze", dataclasses.replace(REQUEST, methods=("metr",)))

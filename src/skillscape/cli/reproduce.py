@@ -18,9 +18,9 @@ class ReproduceOptions:
     steps: int | None = None
     """Environment steps per run; the preset's if not given."""
     preset: str = "default"
-    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
-    methods: tuple[str, ...] = ("sd3", "diayn", "dads", "cic")
-    """Methods to compare, where the experiment compares methods."""
+    """default, paper (literal settings of the papers), long (6.25 million steps, not on images) or smoke (seconds)."""
+    methods: tuple[str, ...] = ()
+    """Methods to compare, where the experiment compares methods, or all; the experiment's own if not given."""
     entropy: float | None = None
     """PPO's entropy weight for every method; the preset's if not given."""
     out: Path = Path("results")

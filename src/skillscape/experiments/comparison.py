@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from skillscape.api import pretrain, rollouts
+from skillscape.api import layout_of, pretrain, rollouts
+from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.layouts import load_layout
+from skillscape.envs.layouts import Layout
 from skillscape.evaluation.mazes import MazeMeasures, measure
 from skillscape.evaluation.summary import Summary, summarise
 from skillscape.experiments.pictures import caption
 from skillscape.objectives.base import Objective
 from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figure
+from skillscape.training.jobs import JobRun
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import OnProgress
 from skillscape.training.runs import Run, versions
@@ -29,12 +31,12 @@ class Arm:
     folder: str
     method: str
     objective: Objective[Any]
-    backbone: PPO
+    backbone: PPO | ReplayedBackbone[Any, Any]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, where, and for how long."""
+    """What is compared, in which maze, seen or not, and for how long."""
 
     name: str
     env: str
@@ -51,6 +53,7 @@ class ArmResult:
     """What one arm's seeds measured, and the episodes of the seed that is drawn."""
 
     arm: Arm
+    layout: Layout
     summaries: Mapping[str, Summary]
     shown_seed: int
     positions: np.ndarray
@@ -81,9 +84,10 @@ def compare(
     return results
 
 
-def _measured(arm: Arm, runs: Sequence[Run]) -> ArmResult:
+def _measured(arm: Arm, runs: Sequence[Run] | Sequence[JobRun]) -> ArmResult:
+    layout = layout_of(runs[0])
     positions = [rollouts(run) for run in runs]
-    measures = [measure(one, run.config.layout) for one, run in zip(positions, runs, strict=True)]
+    measures = [measure(one, layout) for one in positions]
     summaries = {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
     # The seed drawn is the one in the middle, not the prettiest.
     separation = np.array([one.distinguishability for one in measures])
@@ -91,13 +95,12 @@ def _measured(arm: Arm, runs: Sequence[Run]) -> ArmResult:
     logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
     steps = np.array(logs[0]["step"], int)
     curves = {name: (steps, np.array([log[name] for log in logs])) for name in MazeMeasures._fields}
-    return ArmResult(arm, summaries, runs[shown].config.seed, positions[shown], measures[shown], curves)
+    return ArmResult(arm, layout, summaries, runs[shown].config.seed, positions[shown], measures[shown], curves)
 
 
 def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) -> list[Path]:
     """The raw per-seed numbers, the table, the picture and the learning curves."""
     folder.mkdir(parents=True, exist_ok=True)
-    layout = load_layout(comparison.env.removeprefix("maze/"))
     raw = {
         "experiment": comparison.name,
         "command": comparison.command,
@@ -126,7 +129,7 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
         Panel(result.arm.label, result.positions, f"{_caption(result)} · seed {result.shown_seed}")
         for result in results
     ]
-    trajectory_figure(panels, layout, folder / "trajectories.png")
+    trajectory_figure(panels, results[0].layout, folder / "trajectories.png")
     curves = {
         name: {result.arm.label: result.curves[name] for result in results}
         for name in ("coverage", "reach", "distinguishability")

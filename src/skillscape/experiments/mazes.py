@@ -1,14 +1,16 @@
-"""The maze figures of the paper as comparisons: the square maze, the tree, and SD3 with one setting changed."""
+"""Figures in mazes as comparisons: the square maze, the tree, SD3 with one setting changed, and the maze as images."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillscape.errors import choose
+from skillscape.errors import UserError, choose
 from skillscape.experiments.comparison import Arm, Comparison
-from skillscape.presets import Settings, settings
+from skillscape.presets import Settings, default_preset, hosted_settings, settings
 
 PAPER_METHODS = ("sd3", "diayn", "dads", "cic")
+SEEN_METHODS = ("sd3", "diayn", "apt")
+SEEN_MAZE = "maze-pixels/square_a"
 LABELS = {
     **{"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC", "becl": "BeCL", "aps": "APS", "smm": "SMM"},
     **{"csd": "CSD", "metra": "METRA", "icm": "ICM", "disagreement": "Disagreement", "rnd": "RND", "apt": "APT"},
@@ -24,7 +26,8 @@ class Request:
 
     command: str
     preset: str = "default"
-    methods: tuple[str, ...] = PAPER_METHODS
+    methods: tuple[str, ...] = ()
+    """The experiment's own if none."""
     seeds: int = 10
     steps: int | None = None
     entropy: float | None = None
@@ -48,16 +51,21 @@ def _arm(request: Request, method: str, skills: int) -> Arm:
 
 def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> Comparison:
     steps = request.steps or settings("sd3", request.preset).steps
+    return _named(request, Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command))
+
+
+def _named(request: Request, comparison: Comparison) -> Comparison:
     # Another entropy or preset is another experiment: its runs and results must not meet the default's.
-    name = name if request.entropy is None else f"{name}-entropy-{request.entropy:g}"
-    name = name if request.preset in ("default", "compact") else f"{name}-{request.preset}"
-    return Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command)
+    entropy = "" if request.entropy is None else f"-entropy-{request.entropy:g}"
+    preset = "" if comparison.preset in ("default", "compact", "laptop") else f"-{comparison.preset}"
+    return replace(comparison, name=f"{comparison.name}{entropy}{preset}")
 
 
 def maze(request: Request) -> list[Comparison]:
     """Figure "results for maze experiment": SD3, DIAYN, DADS and CIC with 10 skills in the square maze."""
-    arms = [_arm(request, method, 10) for method in request.methods]
-    name = "maze" if set(request.methods) <= set(PAPER_METHODS) else "maze-all"
+    methods = request.methods or PAPER_METHODS
+    arms = [_arm(request, method, 10) for method in methods]
+    name = "maze" if set(methods) <= set(PAPER_METHODS) else "maze-all"
     return [_comparison(request, name, "maze/square_a", arms)]
 
 
@@ -68,7 +76,7 @@ def tree(request: Request) -> list[Comparison]:
             request,
             f"tree-{skills}",
             "maze/square_tree",
-            [_arm(request, method, skills) for method in request.methods],
+            [_arm(request, method, skills) for method in request.methods or PAPER_METHODS],
         )
         for skills in (10, 20)
     ]
@@ -108,12 +116,29 @@ def ablation_softmod(request: Request) -> list[Comparison]:
     return [_comparison(request, "ablation-softmod", "maze/square_a", _sd3_arms(request, variants))]
 
 
+def maze_pixels(request: Request) -> list[Comparison]:
+    """SD3, DIAYN and APT, which has no skills, with Dreamer in the square maze seen from above."""
+    if request.entropy is not None:
+        raise UserError("--entropy is PPO's; what is seen is learned with Dreamer, which has its own.")
+    preset = default_preset(SEEN_MAZE) if request.preset == "default" else request.preset
+    chosen = {method: hosted_settings(method, SEEN_MAZE, preset) for method in request.methods or SEEN_METHODS}
+    arms = [
+        Arm(LABELS.get(method, method), method, method, one.objective, one.backbone)
+        for method, one in chosen.items()
+        if one.objective is not None
+    ]
+    steps = request.steps or next(iter(chosen.values())).steps
+    comparison = Comparison("maze-pixels", SEEN_MAZE, tuple(arms), steps, request.seeds, preset, request.command)
+    return [_named(request, comparison)]
+
+
 EXPERIMENTS: dict[str, Callable[[Request], list[Comparison]]] = {
     "maze": maze,
     "tree": tree,
     "ablation-alpha": ablation_alpha,
     "ablation-lambda": ablation_lambda,
     "ablation-softmod": ablation_softmod,
+    "maze-pixels": maze_pixels,
 }
 
 
