@@ -13,6 +13,7 @@ from jaxtyping import install_import_hook
 CHECKED = (
     "types",
     "nets",
+    "vision",
     "dists",
     "optim",
     "stats",

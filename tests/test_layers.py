@@ -14,6 +14,7 @@ ROWS = (
     "errors",
     "types",
     "nets",
+    "vision",
     "dists",
     "optim",
     "stats",

@@ -19,7 +19,10 @@ View: TypeAlias = Literal["rollout", "transitions", "sequences"]
 
 
 class Spec(NamedTuple):
-    """What an objective is told about the states it will see; it picks an MLP or a conv net by the shape."""
+    """What an objective is told about the states it will see; it picks an MLP or a conv net by the shape.
+
+    States of three dimensions are images [height, width, channel], of bytes or of numbers in [-½, ½].
+    """
 
     obs_shape: tuple[int, ...]
     action_dim: int

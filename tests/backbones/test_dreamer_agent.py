@@ -13,14 +13,14 @@ from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.intrinsic import teach
-from skillscape.backbones.dreamer.lending import standardised
+from skillscape.backbones.dreamer.lending import pairs, standardised
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.optim import learner
-from skillscape.types import EnvSpec, Sequences
+from skillscape.types import EnvSpec, Sequences, Spec
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLS = 4
@@ -171,7 +171,7 @@ def test_every_option_learns(changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["convolutions", "patches"])
-@pytest.mark.parametrize("reward_on", ["imagined", "replayed"])
+@pytest.mark.parametrize("reward_on", ["imagined", "replayed", "frames"])
 def test_images_are_learned_from(encoder, reward_on):
     backbone = replace(TINY, encoder=encoder, reward_on=reward_on, depth=2, patch=16, patch_width=4)
     objective, spec = small("diayn"), EnvSpec((64, 64, 3), 2, 10)
@@ -181,7 +181,48 @@ def test_images_are_learned_from(encoder, reward_on):
     assert all(np.isfinite(value) for value in metrics.values())
 
 
+FRAMES = replace(TINY, encoder="patches", patch=16, patch_width=4, reward_on="frames")
+FRAME = EnvSpec((16, 16, 3), 2, 10)
+
+
+ARRIVALS = {(row, time) for row in range(ROWS) for time in range(1, TIMES)}
+
+
+def films(objective, seed=0):
+    """Sequences of images of noise."""
+    images = np.random.default_rng(seed).integers(0, 256, (ROWS, TIMES, *FRAME.obs_shape))
+    return sequences(objective, seed)._replace(obs=jnp.asarray(images, jnp.uint8))
+
+
+@pytest.mark.parametrize("method", ["diayn", pytest.param("sd3", marks=pytest.mark.slow)])
+def test_objectives_learn_from_the_frames_themselves(method):
+    objective = small(method)
+    agent, state = begun(FRAMES, objective, FRAME)
+    after, learned_state, metrics = learning(FRAMES, objective)(agent, state, films(objective), KEY)
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert kinds(learned_state) == kinds(state)
+    model = "model" if method == "sd3" else "discriminator"
+    before, now = (getattr(one, model).params.eye for one in (state, learned_state))
+    assert len(before.layers) == 2
+    assert not any(np.array_equal(old, new) for old, new in zip(leaves(before), leaves(now), strict=True))
+    assert not same(agent.intrinsic.params, after.intrinsic.params)
+
+
 # What objectives see
+
+
+def test_frames_are_lent_as_they_are():
+    batch = films(SKILLED)
+    cut = batch._replace(first=batch.first.at[1, 2].set(1.0))
+    seen, feature = pairs(batch.obs, jnp.zeros((ROWS, TIMES, 12)), cut)
+    rows = ROWS * (TIMES - 1)
+    assert seen.obs.dtype == seen.next_obs.dtype == jnp.uint8
+    assert seen.next_obs.shape == (rows, *FRAME.obs_shape)
+    assert feature.shape == (rows, 12)
+    found = {(one.tobytes(), two.tobytes()) for one, two in zip(*map(np.asarray, seen[:3:2]), strict=True)}
+    every = np.asarray(batch.obs)
+    neighbours = {(every[row, time - 1].tobytes(), every[row, time].tobytes()) for row, time in ARRIVALS - {(1, 2)}}
+    assert found == neighbours
 
 
 def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
@@ -189,22 +230,22 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
     agent, _ = begun()
     understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
     plain = replace(TINY, standardise=False)
-    pairs, feature = plain._replayed(understood, batch)
+    found, feature = plain._replayed(understood, batch)
     memory = np.asarray(understood.posterior.deter)
     rows = ROWS * (TIMES - 1)
-    np.testing.assert_array_equal(pairs.obs, memory[:, :-1].reshape(rows, 6))
-    np.testing.assert_array_equal(pairs.next_obs, memory[:, 1:].reshape(rows, 6))
-    np.testing.assert_array_equal(pairs.action, np.asarray(batch.action)[:, 1:].reshape(rows, 2))
-    np.testing.assert_array_equal(pairs.skill, np.asarray(batch.skill)[:, 1:].reshape(rows, SKILLS))
-    np.testing.assert_array_equal(pairs.reward, np.asarray(batch.reward)[:, 1:].reshape(rows))
-    np.testing.assert_array_equal(feature[:, 6:], pairs.next_obs)
+    np.testing.assert_array_equal(found.obs, memory[:, :-1].reshape(rows, 6))
+    np.testing.assert_array_equal(found.next_obs, memory[:, 1:].reshape(rows, 6))
+    np.testing.assert_array_equal(found.action, np.asarray(batch.action)[:, 1:].reshape(rows, 2))
+    np.testing.assert_array_equal(found.skill, np.asarray(batch.skill)[:, 1:].reshape(rows, SKILLS))
+    np.testing.assert_array_equal(found.reward, np.asarray(batch.reward)[:, 1:].reshape(rows))
+    np.testing.assert_array_equal(feature[:, 6:], found.next_obs)
 
     cut = batch._replace(first=batch.first.at[1, 2].set(1.0))
-    pairs, _ = plain._replayed(understood, cut)
+    found, _ = plain._replayed(understood, cut)
     forbidden = memory[1, 2]
-    assert pairs.next_obs.shape == (rows, 6)
-    assert not (np.asarray(pairs.next_obs) == forbidden).all(axis=1).any()
-    kept = {tuple(row) for row in np.asarray(pairs.next_obs)}
+    assert found.next_obs.shape == (rows, 6)
+    assert not (np.asarray(found.next_obs) == forbidden).all(axis=1).any()
+    kept = {tuple(row) for row in np.asarray(found.next_obs)}
     assert kept == {tuple(row) for row in memory[:, 1:].reshape(rows, 6)} - {tuple(forbidden)}
 
 
@@ -214,6 +255,8 @@ def test_what_is_lent_is_what_the_spec_says():
     replayed = replace(TINY, reward_on="replayed", encoder="patches")
     assert replayed.features(SPEC).obs_shape == (3,)
     assert replayed.features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
+    assert FRAMES.features(SPEC) == replayed.features(SPEC)
+    assert FRAMES.features(FRAME) == Spec(FRAME.obs_shape, 2)
     assert replace(replayed, encoder="convolutions").features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
 
 

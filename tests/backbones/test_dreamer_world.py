@@ -11,20 +11,13 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.observations import (
-    ConvolutionalDecoder,
-    PatchDecoder,
-    VectorDecoder,
-    convolve,
-    convolve_transposed,
-    lowering,
-    prepared,
-)
+from skillscape.backbones.dreamer.observations import ConvolutionalDecoder, PatchDecoder, VectorDecoder
 from skillscape.backbones.dreamer.world_model import balanced_divergence
 from skillscape.errors import UserError
 from skillscape.nets import MLP
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.types import EnvSpec, Sequences
+from skillscape.vision import prepared
 
 VECTOR = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 IMAGE = EnvSpec(obs_shape=(64, 64, 3), action_dim=6, horizon=500)
@@ -57,50 +50,6 @@ def sequences(rows=3, times=5, seed=0, spec=VECTOR):
         skill=jnp.zeros((rows, times, 0)),
         first=jnp.asarray(first),
     )
-
-
-# Convolutions
-
-
-@pytest.mark.parametrize("shape", [(10, 12, 3), (9, 7, 2), (4, 4, 1)])
-def test_a_convolution_is_the_same_in_both_lowerings(shape):
-    generator = np.random.default_rng(0)
-    x = jnp.asarray(generator.normal(size=shape), jnp.float32)
-    kernel = jnp.asarray(generator.normal(size=(4, 4, shape[2], 5)), jnp.float32)
-    raw = [lambda *both, form=form: convolve(*both, form) for form in ("convolution", "product")]
-    forms = [quick(form) for form in raw]
-    np.testing.assert_allclose(*(form(x, kernel) for form in forms), atol=1e-4)
-    by_hand = sum(
-        np.asarray(x)[a : a + shape[0] - 3 : 2, b : b + shape[1] - 3 : 2] @ np.asarray(kernel)[a, b]
-        for a in range(4)
-        for b in range(4)
-    )
-    np.testing.assert_allclose(forms[1](x, kernel), by_hand, atol=1e-4)
-    slopes = [quick(jax.grad(lambda *both, form=form: jnp.sum(form(*both) ** 2), (0, 1)))(x, kernel) for form in raw]
-    for one, other in zip(*slopes, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-2)
-
-
-@pytest.mark.parametrize(("shape", "size"), [((1, 1, 3), 5), ((5, 4, 2), 5), ((3, 4, 2), 6)])
-def test_a_transposed_convolution_is_the_same_in_both_lowerings(shape, size):
-    generator = np.random.default_rng(0)
-    x = jnp.asarray(generator.normal(size=shape), jnp.float32)
-    kernel = jnp.asarray(generator.normal(size=(size, size, shape[2], 3)), jnp.float32)
-    raw = [lambda *both, form=form: convolve_transposed(*both, form) for form in ("convolution", "product")]
-    forms = [quick(form) for form in raw]
-    by_hand = np.zeros((2 * (shape[0] - 1) + size, 2 * (shape[1] - 1) + size, 3))
-    for i in range(shape[0]):
-        for j in range(shape[1]):
-            by_hand[2 * i : 2 * i + size, 2 * j : 2 * j + size] += np.einsum("c,abco->abo", x[i, j], kernel)
-    for form in forms:
-        np.testing.assert_allclose(form(x, kernel), by_hand, atol=1e-4)
-    slopes = [quick(jax.grad(lambda *both, form=form: jnp.sum(form(*both) ** 2), (0, 1)))(x, kernel) for form in raw]
-    for one, other in zip(*slopes, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-2)
-
-
-def test_a_cpu_multiplies():
-    assert lowering() == "product"
 
 
 # Shapes and sizes
@@ -151,11 +100,6 @@ def test_other_images_than_the_convolutions_are_made_for_are_refused():
         shapes(Dreamer(depth=2), EnvSpec((32, 32, 3), 2, 10))
     with pytest.raises(UserError, match="patches of 8"):
         shapes(Dreamer(encoder="patches"), EnvSpec((20, 20, 3), 2, 10))
-
-
-def test_bytes_become_numbers_around_zero():
-    np.testing.assert_allclose(prepared(jnp.asarray([0, 255], jnp.uint8)), [-0.5, 0.5])
-    np.testing.assert_array_equal(prepared(jnp.asarray([3.0, -2.0])), [3.0, -2.0])
 
 
 @cache

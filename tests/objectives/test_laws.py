@@ -1,4 +1,4 @@
-"""What holds for every objective, tested for each file in the folder the moment it exists."""
+"""What holds for every objective, on vectors and on images, tested for each file in the folder once it exists."""
 
 import dataclasses
 import importlib
@@ -11,15 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import ClosedJaxpr
 
 import skillscape.objectives
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.types import Experience, Spec
+from skillscape.vision import prepared
 
-ROWS, STATE_DIM, ACTION_DIM = 12, 2, 2
-SPEC = Spec((STATE_DIM,), ACTION_DIM)
+ROWS, ACTION_DIM = 12, 2
+VECTORS, IMAGES = (2,), (16, 16, 3)
 # Sizes that compile fast; an objective takes those of them it has.
 SMALL = {
     "number_of_skills": 3,
@@ -48,42 +50,62 @@ OBJECTIVES = [*map(small, registry().values()), registry()["extrinsic"](skill_ki
 EVERY_OBJECTIVE = pytest.mark.parametrize(
     "objective", OBJECTIVES, ids=lambda objective: f"{objective.name}-{objective.skills.width}"
 )
+EVERY_SHAPE = pytest.mark.parametrize("shape", [VECTORS, IMAGES], ids=["vectors", "images"])
 
 
-def random_batch(objective, seed=0, scale=1.0):
+def random_batch(objective, shape=VECTORS, seed=0, scale=1.0):
+    """Normal vectors, or images of blocks of random colours."""
     keys = jax.random.split(jax.random.key(seed), 5)
+
+    def states(key):
+        if shape == IMAGES:
+            blocks = jax.random.bits(key, (ROWS, 4, 4, 3), jnp.uint8)
+            return jnp.repeat(jnp.repeat(blocks, 4, axis=1), 4, axis=2)
+        return scale * jax.random.normal(key, (ROWS, *shape))
+
     return Experience(
-        obs=scale * jax.random.normal(keys[0], (ROWS, STATE_DIM)),
+        obs=states(keys[0]),
         action=jax.random.uniform(keys[1], (ROWS, ACTION_DIM), minval=-1, maxval=1),
-        next_obs=scale * jax.random.normal(keys[2], (ROWS, STATE_DIM)),
+        next_obs=states(keys[2]),
         skill=objective.skills.sample(keys[3], ROWS),
         reward=jax.random.normal(keys[4], (ROWS,)),
     )
 
 
-def constant_batch(objective, value):
-    states = jnp.full((ROWS, STATE_DIM), value)
-    return random_batch(objective)._replace(obs=states, next_obs=states)
+def identical(objective, state):
+    states = jnp.broadcast_to(state[None], (ROWS, *state.shape))
+    return random_batch(objective, state.shape)._replace(obs=states, next_obs=states)
+
+
+def image(value):
+    return jnp.full(IMAGES, value, jnp.uint8)
 
 
 BATCHES = {
-    "random": random_batch,
-    "identical": lambda objective: constant_batch(objective, 0.3),
-    "zero": lambda objective: constant_batch(objective, 0.0),
-    "far": lambda objective: random_batch(objective, scale=1e3),
-    "far and identical": lambda objective: constant_batch(objective, -1e3),
+    (VECTORS, "random"): random_batch,
+    (VECTORS, "identical"): lambda objective: identical(objective, jnp.full(VECTORS, 0.3)),
+    (VECTORS, "zero"): lambda objective: identical(objective, jnp.zeros(VECTORS)),
+    (VECTORS, "far"): lambda objective: random_batch(objective, scale=1e3),
+    (VECTORS, "far and identical"): lambda objective: identical(objective, jnp.full(VECTORS, -1e3)),
+    (IMAGES, "random"): lambda objective: random_batch(objective, IMAGES),
+    (IMAGES, "identical"): lambda objective: identical(objective, random_batch(objective, IMAGES).obs[0]),
+    (IMAGES, "black"): lambda objective: identical(objective, image(0)),
+    (IMAGES, "white"): lambda objective: identical(objective, image(255)),
 }
+EVERY_BATCH = pytest.mark.parametrize(
+    ("shape", "kind"), BATCHES, ids=lambda part: {VECTORS: "vectors", IMAGES: "images"}.get(part, part)
+)
 
 
 @cache
-def starts(objective):
+def starts(objective, shape=VECTORS):
     """Three starts, from the keys 0, 1 and 0 again."""
     # Not compiled as a whole: random draws are what takes longest to compile.
-    return [objective.init(jax.random.key(seed), SPEC) for seed in (0, 1, 0)]
+    return [objective.init(jax.random.key(seed), Spec(shape, ACTION_DIM)) for seed in (0, 1, 0)]
 
 
-def start(objective, index=0):
-    return starts(objective)[index]
+def start(objective, shape=VECTORS, index=0):
+    return starts(objective, shape)[index]
 
 
 def side_by_side(trees):
@@ -120,6 +142,15 @@ def assert_same(actual, expected, tolerance=0.0):
     assert actual_structure == expected_structure
     for one, other in zip(actual_leaves, expected_leaves, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def assert_improvement(metrics):
+    """Of the loss over 200 updates on one batch."""
+    if "model_loss" not in metrics:
+        assert not metrics, "an objective that learns reports its model_loss"
+        return
+    losses = metrics["model_loss"]
+    assert jnp.mean(losses[-20:]) < jnp.mean(losses[:5]) - 0.01
 
 
 def copied(tree):
@@ -168,8 +199,9 @@ def test_what_backbones_read_is_legal(objective):
 
 
 @EVERY_OBJECTIVE
-def test_the_start_depends_on_its_key_alone(objective):
-    first, other, again = (jax.tree.leaves(start(objective, index)) for index in range(3))
+@EVERY_SHAPE
+def test_the_start_depends_on_its_key_alone(objective, shape):
+    first, other, again = (jax.tree.leaves(start(objective, shape, index)) for index in range(3))
     assert_same(first, again)
     assert not first or any(np.any(np.asarray(a) != np.asarray(b)) for a, b in zip(first, other, strict=True))
 
@@ -186,8 +218,18 @@ def test_functions_are_pure(objective, function):
 
 
 @EVERY_OBJECTIVE
-def test_state_keeps_its_kind(objective):
-    state, batch = start(objective), random_batch(objective)
+@pytest.mark.parametrize("function", ["update", "reward"])
+def test_functions_of_images_are_the_same_program_each_time(objective, function):
+    # What vectors are compiled twice for: of images the program is compared and not run.
+    arguments = (start(objective, IMAGES), random_batch(objective, IMAGES), jax.random.key(0))
+    first, second = (str(jax.make_jaxpr(getattr(objective, function))(*arguments)) for _ in range(2))
+    assert first == second
+
+
+@EVERY_OBJECTIVE
+@EVERY_SHAPE
+def test_state_keeps_its_kind(objective, shape):
+    state, batch = start(objective, shape), random_batch(objective, shape)
     updated, metrics = updating(objective)(state, batch, jax.random.key(0))
     rewarded, _, more_metrics = rewarding(objective)(updated, batch, jax.random.key(1))
     assert kinds(updated) == kinds(state)
@@ -196,9 +238,11 @@ def test_state_keeps_its_kind(objective):
 
 
 @EVERY_OBJECTIVE
-@pytest.mark.parametrize("kind", BATCHES)
-def test_reward_is_a_finite_number_per_row(objective, kind):
-    _, reward, metrics = rewarding(objective)(start(objective), BATCHES[kind](objective), jax.random.key(0))
+@EVERY_BATCH
+def test_reward_is_a_finite_number_per_row(objective, shape, kind):
+    _, reward, metrics = rewarding(objective)(
+        start(objective, shape), BATCHES[shape, kind](objective), jax.random.key(0)
+    )
     assert reward.shape == (ROWS,)
     assert reward.dtype == jnp.float32
     assert jnp.isfinite(reward).all()
@@ -206,32 +250,36 @@ def test_reward_is_a_finite_number_per_row(objective, kind):
 
 
 @EVERY_OBJECTIVE
-def test_the_reward_of_one_row_is_finite(objective):
-    one = jax.tree.map(lambda field: field[:1], random_batch(objective))
-    state, reward, _ = jax.jit(objective.reward)(start(objective), one, jax.random.key(0))
+@EVERY_SHAPE
+def test_the_reward_of_one_row_is_finite(objective, shape):
+    one = jax.tree.map(lambda field: field[:1], random_batch(objective, shape))
+    state, reward, _ = jax.jit(objective.reward)(start(objective, shape), one, jax.random.key(0))
     assert reward.shape == (1,)
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state, reward)))
 
 
 @EVERY_OBJECTIVE
-@pytest.mark.parametrize("kind", BATCHES)
-def test_the_gradient_of_the_reward_is_finite(objective, kind):
-    batch = BATCHES[kind](objective)
-    gradients = differentiated(objective)((batch.obs, batch.next_obs), start(objective), batch)
+@EVERY_BATCH
+def test_the_gradient_of_the_reward_is_finite(objective, shape, kind):
+    batch = BATCHES[shape, kind](objective)
+    gradients = differentiated(objective)(
+        (prepared(batch.obs), prepared(batch.next_obs)), start(objective, shape), batch
+    )
     assert all(jnp.isfinite(gradient).all() for gradient in gradients)
 
 
 @EVERY_OBJECTIVE
-@pytest.mark.parametrize("kind", BATCHES)
-def test_an_update_leaves_the_state_finite(objective, kind):
-    state, metrics = updating(objective)(start(objective), BATCHES[kind](objective), jax.random.key(0))
+@EVERY_BATCH
+def test_an_update_leaves_the_state_finite(objective, shape, kind):
+    state, metrics = updating(objective)(start(objective, shape), BATCHES[shape, kind](objective), jax.random.key(0))
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state, metrics)))
 
 
 @EVERY_OBJECTIVE
-def test_rewards_need_no_promotion_of_dtypes(objective):
+@EVERY_SHAPE
+def test_rewards_need_no_promotion_of_dtypes(objective, shape):
     with jax.numpy_dtype_promotion("strict"):
-        jax.eval_shape(objective.reward, start(objective), random_batch(objective), jax.random.key(0))
+        jax.eval_shape(objective.reward, start(objective, shape), random_batch(objective, shape), jax.random.key(0))
 
 
 @EVERY_OBJECTIVE
@@ -252,16 +300,17 @@ def test_a_scan_is_the_same_as_single_steps(objective):
 
 
 @EVERY_OBJECTIVE
-def test_the_start_can_be_traced_for_many_seeds(objective):
+@EVERY_SHAPE
+def test_the_start_can_be_traced_for_many_seeds(objective, shape):
     keys = jax.random.split(jax.random.key(0), 3)
-    shapes = jax.eval_shape(jax.vmap(lambda key: objective.init(key, SPEC)), keys)
-    assert kinds(shapes) == kinds(side_by_side(starts(objective)))
+    shapes = jax.eval_shape(jax.vmap(lambda key: objective.init(key, Spec(shape, ACTION_DIM))), keys)
+    assert kinds(shapes) == kinds(side_by_side(starts(objective, shape)))
 
 
 @EVERY_OBJECTIVE
 def test_seeds_side_by_side_are_seeds_alone(objective):
     keys = jax.random.split(jax.random.key(0), 3)
-    batches = [random_batch(objective, seed) for seed in range(3)]
+    batches = [random_batch(objective, seed=seed) for seed in range(3)]
 
     def run(state, batch, key):
         state, metrics = objective.update(state, batch, key)
@@ -269,7 +318,7 @@ def test_seeds_side_by_side_are_seeds_alone(objective):
 
     together = jax.jit(jax.vmap(run))(side_by_side(starts(objective)), side_by_side(batches), keys)
     for index in range(3):
-        state, metrics = updating(objective)(start(objective, index), batches[index], keys[index])
+        state, metrics = updating(objective)(start(objective, index=index), batches[index], keys[index])
         alone = metrics, rewarding(objective)(state, batches[index], keys[index])
         assert_same(jax.tree.map(lambda leaf, index=index: leaf[index], together), alone, 1e-4)
 
@@ -283,34 +332,77 @@ def test_learning_on_a_fixed_batch_improves_its_own_loss(objective):
 
     keys = jax.random.split(jax.random.key(0), 200)
     _, metrics = jax.jit(lambda state: jax.lax.scan(step, state, keys))(start(objective))
-    if "model_loss" not in metrics:
-        assert not metrics, "an objective that learns reports its model_loss"
-        return
-    losses = metrics["model_loss"]
-    assert jnp.mean(losses[-20:]) < jnp.mean(losses[:5]) - 0.01
+    assert_improvement(metrics)
 
 
 @EVERY_OBJECTIVE
-def test_scores_of_skills_are_finite_or_refused(objective):
-    batch = random_batch(objective)
+def test_on_images_a_scan_is_the_same_as_single_steps_and_improves_the_loss(objective):
+    # Both laws from one program: compiling it takes longer than all of its steps.
+    batch, keys = random_batch(objective, IMAGES), jax.random.split(jax.random.key(0), 200)
+
+    def step(state, key):
+        state, metrics = objective.update(state, batch, key)
+        state, reward, _ = objective.reward(state, batch, key)
+        return state, (reward, metrics)
+
+    _, scanned = jax.jit(lambda state: jax.lax.scan(step, state, keys))(start(objective, IMAGES))
+    state = start(objective, IMAGES)
+    for index in range(2):
+        state, metrics = updating(objective)(state, batch, keys[index])
+        state, reward, _ = rewarding(objective)(state, batch, keys[index])
+        assert_same(jax.tree.map(lambda leaf, index=index: leaf[index], scanned), (reward, metrics), 1e-3)
+    assert_improvement(scanned[1])
+
+
+@EVERY_OBJECTIVE
+@EVERY_SHAPE
+def test_scores_of_skills_are_finite_or_refused(objective, shape):
+    batch = random_batch(objective, shape)
     if type(objective).score_skills is Objective.score_skills:
         with pytest.raises(UserError, match=f"{objective.name} keeps no score"):
-            objective.score_skills(start(objective), batch.next_obs)
+            objective.score_skills(start(objective, shape), batch.next_obs)
     else:
-        scores = jax.jit(objective.score_skills)(start(objective), batch.next_obs)
+        scores = jax.jit(objective.score_skills)(start(objective, shape), batch.next_obs)
         assert scores.shape == (ROWS, objective.skills.count)
         assert jnp.isfinite(scores).all()
 
 
 @EVERY_OBJECTIVE
-def test_a_skill_is_inferred_or_the_request_refused(objective):
-    batch = random_batch(objective)
+@EVERY_SHAPE
+def test_a_skill_is_inferred_or_the_request_refused(objective, shape):
+    batch = random_batch(objective, shape)
     if type(objective).infer_skill is Objective.infer_skill:
         with pytest.raises(UserError, match=f"{objective.name} cannot infer a skill"):
-            objective.infer_skill(start(objective), batch.obs, batch.reward)
+            objective.infer_skill(start(objective, shape), batch.obs, batch.reward)
     else:
-        skill = objective.infer_skill(start(objective), batch.obs, batch.reward)
+        skill = objective.infer_skill(start(objective, shape), batch.obs, batch.reward)
         assert skill.shape == (objective.skills.width,)
+
+
+def largest(jaxpr):
+    """Entries of the largest array that a program computes, programs inside it included."""
+    inner = [
+        part.jaxpr for equation in jaxpr.eqns for part in equation.params.values() if isinstance(part, ClosedJaxpr)
+    ]
+    sizes = [variable.aval.size for equation in jaxpr.eqns for variable in equation.outvars]
+    return max([0, *sizes, *map(largest, inner)])
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [one for one in OBJECTIVES if one.scores_other_skills and one.name != "extrinsic" and (one.skills.count or 0) > 1],
+    ids=lambda objective: objective.name,
+)
+def test_images_are_looked_at_once_for_all_skills(objective):
+    state, batch, skills = start(objective, IMAGES), random_batch(objective, IMAGES), objective.skills.all()
+
+    def under(skill):
+        same = jnp.broadcast_to(skill[None], (ROWS, skill.shape[0]))
+        return objective.reward(state, batch._replace(skill=same), jax.random.key(0))[1]
+
+    # Convolving is what takes most room: for every skill anew it would take so many times as much.
+    alone = jax.make_jaxpr(under)(skills[0])
+    assert largest(jax.make_jaxpr(jax.vmap(under))(skills).jaxpr) == largest(alone.jaxpr)
 
 
 def test_skills_of_width_zero_pass_through():

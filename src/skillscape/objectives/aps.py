@@ -11,20 +11,20 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Sphere
 from skillscape.stats import Moments, nearest_distances
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet
 
 
 class APSState(NamedTuple):
     """The features φ, and the running moments of the distances between them."""
 
-    features: Learner[MLP]
+    features: Learner[StateNet]
     distances: Moments
 
 
@@ -71,15 +71,14 @@ class APS(Objective[APSState]):
 
     def init(self, key: RandomKey, spec: Spec) -> APSState:
         """Fresh features; no distances seen."""
-        (inputs,) = spec.obs_shape
-        features = MLP.create(key, inputs, self.hidden, self.dimension)
+        features = StateNet.create(key, spec.obs_shape, self.hidden, self.dimension)
         return APSState(learner(self._transform, features), Moments.create())
 
     def update(self, state: APSState, batch: Experience, key: RandomKey) -> tuple[APSState, Metrics]:
         """One step on −mean w·φ̂(s'): a von Mises–Fisher log likelihood of w, up to its scale and constant."""
         del key
 
-        def loss(features: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def loss(features: StateNet) -> tuple[Float[Array, ""], Metrics]:
             agreement = jnp.mean(jnp.sum(_normalise(jax.vmap(features)(batch.next_obs)) * batch.skill, axis=-1))
             return -agreement, {"model_loss": -agreement}
 
@@ -108,7 +107,9 @@ class APS(Objective[APSState]):
         }
         return APSState(state.features, moments), entropy + agreement, metrics
 
-    def infer_skill(self, state: APSState, obs: Float[Array, "n d"], reward: Float[Array, " n"]) -> Float[Array, " z"]:
+    def infer_skill(
+        self, state: APSState, obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]
+    ) -> Float[Array, " z"]:
         """The unit vector along argmin_w Σ (rᵢ − w·φ̂(sᵢ))², the shortest such w where several are best.
 
         Where the rewards say nothing (all zero), the vector with equal entries.

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
@@ -19,19 +19,21 @@ from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import Moments, particle_entropy, safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import Eye
 
 
 class APTNetworks(eqx.Module):
     """Representation h, forward model f: (h(s), a) → h(s'), inverse model g: (h(s), h(s')) → a before its tanh."""
 
+    eye: Eye
     trunk: Linear
     norm: LayerNorm
     forward: MLP
     inverse: MLP
 
-    def represent(self, obs: Float[Array, "n d"]) -> Float[Array, "n h"]:
-        """h(s) = tanh(layer norm(W s + b))."""
-        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(one)))(obs))
+    def represent(self, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
+        """h(s) = tanh(layer norm(W s + b)), where s is what the eye gives."""
+        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(self.eye(one))))(obs))
 
 
 class APTState(NamedTuple):
@@ -76,10 +78,11 @@ class APT(Objective[APTState]):
 
     def init(self, key: RandomKey, spec: Spec) -> APTState:
         """Fresh networks; no distances seen."""
-        (inputs,) = spec.obs_shape
+        eye = Eye.create(key, spec.obs_shape)
         trunk_key, forward_key, inverse_key = jax.random.split(key, 3)
         networks = APTNetworks(
-            trunk=Linear.create(trunk_key, inputs, self.feature_dim),
+            eye=eye,
+            trunk=Linear.create(trunk_key, eye.width, self.feature_dim),
             norm=LayerNorm.create(self.feature_dim),
             forward=MLP.create(forward_key, self.feature_dim + spec.action_dim, self.hidden, self.feature_dim),
             inverse=MLP.create(inverse_key, 2 * self.feature_dim, self.hidden, spec.action_dim),

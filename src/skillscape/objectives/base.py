@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.errors import UserError
 from skillscape.skills import SkillSpace
@@ -64,12 +64,12 @@ class Objective(ABC, Generic[State]):
     def reward(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Float[Array, " n"], Metrics]:
         """The reward of each of n transitions. The state may change: running moments, queues."""
 
-    def infer_skill(self, state: State, obs: Float[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
+    def infer_skill(self, state: State, obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
         """The skill that explains task rewards seen at ``obs``, for methods that can tell."""
         del state, obs, reward
         raise UserError(f"{self.name} cannot infer a skill from rewards; choose --skill random, an index, or regress.")
 
-    def score_skills(self, state: State, obs: Float[Array, "n ..."]) -> Float[Array, "n k"]:
+    def score_skills(self, state: State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """How much each of k skills claims each state: a log density or log probability, for methods that have one."""
         del state, obs
         raise UserError(f"{self.name} keeps no score of states by skill; draw where its skills go instead.")

@@ -18,6 +18,7 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet
 
 TINY = 1e-6
 """Added to the sum of similarities and to the share of the positive, as in the authors' code."""
@@ -26,7 +27,7 @@ TINY = 1e-6
 class BeCLNetworks(eqx.Module):
     """Embedding of a state, and the projection head on it."""
 
-    embedding: MLP
+    embedding: StateNet
     projection: MLP
 
 
@@ -75,10 +76,9 @@ class BeCL(Objective[BeCLState]):
 
     def init(self, key: RandomKey, spec: Spec) -> BeCLState:
         """Fresh networks."""
-        (inputs,) = spec.obs_shape
         embedding_key, projection_key = jax.random.split(key)
         networks = BeCLNetworks(
-            embedding=MLP.create(embedding_key, inputs, self.hidden, self.feature_dim),
+            embedding=StateNet.create(embedding_key, spec.obs_shape, self.hidden, self.feature_dim),
             projection=MLP.create(projection_key, self.feature_dim, self.projection_hidden, self.feature_dim),
         )
         return BeCLState(learner(self._transform, networks))

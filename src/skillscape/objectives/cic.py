@@ -15,12 +15,13 @@ from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Box, Discrete, SkillSpace
 from skillscape.stats import Moments, nearest_distances
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet
 
 
 class CICNetworks(eqx.Module):
     """State net g, transition predictor p on (g(s), g(s')), skill net h."""
 
-    state: MLP
+    state: StateNet
     predictor: MLP
     skill: MLP
 
@@ -73,10 +74,9 @@ class CIC(Objective[CICState]):
 
     def init(self, key: RandomKey, spec: Spec) -> CICState:
         """Fresh networks; no distances seen."""
-        (inputs,) = spec.obs_shape
         state_key, predictor_key, skill_key = jax.random.split(key, 3)
         networks = CICNetworks(
-            state=MLP.create(state_key, inputs, self.hidden, self.feature_dim),
+            state=StateNet.create(state_key, spec.obs_shape, self.hidden, self.feature_dim),
             predictor=MLP.create(predictor_key, 2 * self.feature_dim, self.hidden, self.feature_dim),
             skill=MLP.create(skill_key, self.skills.width, self.hidden, self.feature_dim),
         )

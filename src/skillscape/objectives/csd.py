@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
@@ -20,24 +20,30 @@ from skillscape.objectives.metra import directions, squared_length
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import Eye, StateNet, outline, outline_width
 
 
 class ChangeModel(eqx.Module):
-    """N(μ(s), σ(s)²) of the change s' − s; two networks, the second for log σ."""
+    """N(μ(s), σ(s)²) of the change s' − s; two networks, the second for log σ, behind one eye.
 
+    Of images the change is that of their outlines.
+    """
+
+    eye: Eye
     mean: MLP
     log_deviation: MLP
 
-    def __call__(self, obs: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+    def __call__(self, obs: Shaped[Array, "..."]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
         """μ(s) and log σ(s), with σ within [10⁻⁶, 10⁶]."""
         bound = math.log(1e6)
-        return self.mean(obs), jnp.clip(self.log_deviation(obs), -bound, bound)
+        seen = self.eye(obs)
+        return self.mean(seen), jnp.clip(self.log_deviation(seen), -bound, bound)
 
 
 class CSDState(NamedTuple):
     """The representation φ, log λ of the multiplier on its constraint, and the model of changes."""
 
-    representation: Learner[MLP]
+    representation: Learner[StateNet]
     multiplier: Learner[Float[Array, ""]]
     changes: Learner[ChangeModel]
 
@@ -47,7 +53,7 @@ class CSD(Objective[CSDState]):
     """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ d(s, s').
 
     d(s, s') = Σ ρ (s' − s − μ(s))² with ρ ∝ σ(s)⁻², scaled so that its geometric mean over the entries of s is one.
-    s and s' are one step apart.
+    s and s' are one step apart. Of images d is that of their outlines.
     """
 
     name: ClassVar[str] = "csd"
@@ -92,12 +98,13 @@ class CSD(Objective[CSDState]):
 
     def init(self, key: RandomKey, spec: Spec) -> CSDState:
         """A fresh representation and model of changes."""
-        (inputs,) = spec.obs_shape
         representation_key, mean_key, deviation_key = jax.random.split(key, 3)
-        representation = MLP.create(representation_key, inputs, self.hidden, self.skills.width)
+        representation = StateNet.create(representation_key, spec.obs_shape, self.hidden, self.skills.width)
+        eye, outputs = Eye.create(mean_key, spec.obs_shape), outline_width(spec.obs_shape)
         changes = ChangeModel(
-            mean=MLP.create(mean_key, inputs, self.hidden, inputs),
-            log_deviation=MLP.create(deviation_key, inputs, self.hidden, inputs),
+            eye=eye,
+            mean=MLP.create(mean_key, eye.width, self.hidden, outputs),
+            log_deviation=MLP.create(deviation_key, eye.width, self.hidden, outputs),
         )
         log_multiplier = jnp.asarray(math.log(self.initial_multiplier), jnp.float32)
         return CSDState(
@@ -111,7 +118,7 @@ class CSD(Objective[CSDState]):
         mean, log_deviation = jax.vmap(state.changes.params)(batch.obs)
         # σ⁻¹ over its geometric mean: only how the entries compare matters, not how sure the model is of all of them.
         relative = jnp.exp(jnp.mean(log_deviation, axis=-1, keepdims=True) - log_deviation)
-        return squared_length((batch.next_obs - batch.obs - mean) * relative, self.constraint)
+        return squared_length((_changes(batch) - mean) * relative, self.constraint)
 
     def update(self, state: CSDState, batch: Experience, key: RandomKey) -> tuple[CSDState, Metrics]:
         """A step of φ on −mean(Δφ·z + λ c), of log λ on log λ · mean c, and of the model on −log N(s' − s; μ, σ²).
@@ -122,7 +129,7 @@ class CSD(Objective[CSDState]):
         multiplier = jnp.exp(state.multiplier.params)
         distance = self.distance(state, batch)
 
-        def loss(representation: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def loss(representation: StateNet) -> tuple[Float[Array, ""], Metrics]:
             steps = _steps(representation, batch)
             length = squared_length(steps, self.constraint)
             kept = jnp.mean(jnp.minimum(self.slack, distance - length))
@@ -132,7 +139,7 @@ class CSD(Objective[CSDState]):
 
         def surprise(changes: ChangeModel) -> tuple[Float[Array, ""], Metrics]:
             mean, log_deviation = jax.vmap(changes)(batch.obs)
-            scaled = (batch.next_obs - batch.obs - mean) * jnp.exp(-log_deviation)
+            scaled = (_changes(batch) - mean) * jnp.exp(-log_deviation)
             value = jnp.mean(jnp.sum(0.5 * scaled**2 + log_deviation + 0.5 * math.log(2 * math.pi), axis=-1))
             return value, {"change_loss": value}
 
@@ -153,5 +160,9 @@ class CSD(Objective[CSDState]):
         return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
 
 
-def _steps(representation: MLP, batch: Experience) -> Float[Array, "n d"]:
+def _changes(batch: Experience) -> Float[Array, "n d"]:
+    return jax.vmap(outline)(batch.next_obs) - jax.vmap(outline)(batch.obs)
+
+
+def _steps(representation: StateNet, batch: Experience) -> Float[Array, "n d"]:
     return jax.vmap(representation)(batch.next_obs) - jax.vmap(representation)(batch.obs)

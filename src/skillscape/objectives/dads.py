@@ -10,17 +10,18 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import outline, outline_width
 
 
 class DADSState(NamedTuple):
-    """The model of where a skill leads: z → mean of s'."""
+    """The model of where a skill leads: z → mean of s', or of its outline where states are images."""
 
     model: Learner[MLP]
 
@@ -52,15 +53,15 @@ class DADS(Objective[DADSState]):
 
     def init(self, key: RandomKey, spec: Spec) -> DADSState:
         """A fresh model."""
-        (outputs,) = spec.obs_shape
-        return DADSState(learner(self._transform, MLP.create(key, self.number_of_skills, self.hidden, outputs)))
+        model = MLP.create(key, self.number_of_skills, self.hidden, outline_width(spec.obs_shape))
+        return DADSState(learner(self._transform, model))
 
     def update(self, state: DADSState, batch: Experience, key: RandomKey) -> tuple[DADSState, Metrics]:
         """One step of −log q(s'|z), up to constants."""
         del key
 
         def loss(model: MLP) -> tuple[Float[Array, ""], Metrics]:
-            squared = jnp.sum((batch.next_obs - jax.vmap(model)(batch.skill)) ** 2, axis=-1)
+            squared = jnp.sum((jax.vmap(outline)(batch.next_obs) - jax.vmap(model)(batch.skill)) ** 2, axis=-1)
             value = jnp.mean(squared)
             return value, {"model_loss": value}
 
@@ -77,8 +78,8 @@ class DADS(Objective[DADSState]):
         reward = own + jnp.log(float(self.number_of_skills)) - jax.nn.logsumexp(scores, axis=-1)
         return state, reward, {}
 
-    def score_skills(self, state: DADSState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def score_skills(self, state: DADSState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log q(s|z) for every skill, without the constant that all share."""
         means = jax.vmap(state.model.params)(self.skills.all())
-        squared = jnp.sum((obs[:, None, :] - means[None, :, :]) ** 2, axis=-1)
+        squared = jnp.sum((jax.vmap(outline)(obs)[:, None, :] - means[None, :, :]) ** 2, axis=-1)
         return -squared / (2 * self.variance)

@@ -6,19 +6,19 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet
 
 
 class DIAYNState(NamedTuple):
     """The discriminator q(z|s)."""
 
-    discriminator: Learner[MLP]
+    discriminator: Learner[StateNet]
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class DIAYN(Objective[DIAYNState]):
 
     def init(self, key: RandomKey, spec: Spec) -> DIAYNState:
         """A fresh discriminator."""
-        (inputs,) = spec.obs_shape
-        return DIAYNState(learner(self._transform, MLP.create(key, inputs, self.hidden, self.number_of_skills)))
+        discriminator = StateNet.create(key, spec.obs_shape, self.hidden, self.number_of_skills)
+        return DIAYNState(learner(self._transform, discriminator))
 
     def update(self, state: DIAYNState, batch: Experience, key: RandomKey) -> tuple[DIAYNState, Metrics]:
         """One step of cross-entropy on (s', z)."""
         del key
 
-        def loss(discriminator: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def loss(discriminator: StateNet) -> tuple[Float[Array, ""], Metrics]:
             log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.next_obs))
             cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
@@ -76,6 +76,6 @@ class DIAYN(Objective[DIAYNState]):
         reward = jnp.sum(scores * batch.skill, axis=-1) + jnp.log(float(self.number_of_skills))
         return state, reward, {}
 
-    def score_skills(self, state: DIAYNState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def score_skills(self, state: DIAYNState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log q(z|s)."""
         return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))

@@ -11,18 +11,21 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet, outline, outline_width
 
 
 class DisagreementState(NamedTuple):
-    """The forward models (s, a) → s': one network whose leaves have a leading axis of members."""
+    """The forward models (s, a) → s', or its outline where states are images.
 
-    ensemble: Learner[MLP]
+    They are one network whose leaves have a leading axis of members: each has an eye of its own.
+    """
+
+    ensemble: Learner[StateNet]
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,10 @@ class Disagreement(Objective[DisagreementState]):
 
     def init(self, key: RandomKey, spec: Spec) -> DisagreementState:
         """Fresh models, each from a key of its own."""
-        (inputs,) = spec.obs_shape
+        shape = spec.obs_shape
 
-        def member(key: RandomKey) -> MLP:
-            return MLP.create(key, inputs + spec.action_dim, self.hidden, inputs)
+        def member(key: RandomKey) -> StateNet:
+            return StateNet.create(key, shape, self.hidden, outline_width(shape), beside=spec.action_dim)
 
         return DisagreementState(learner(self._transform, jax.vmap(member)(jax.random.split(key, self.ensemble_size))))
 
@@ -65,8 +68,8 @@ class Disagreement(Objective[DisagreementState]):
         """One step on the mean over models and rows of ‖fᵢ(s, a) − s'‖, not squared."""
         del key
 
-        def loss(ensemble: MLP) -> tuple[Float[Array, ""], Metrics]:
-            misses = _predictions(ensemble, batch) - batch.next_obs[None]
+        def loss(ensemble: StateNet) -> tuple[Float[Array, ""], Metrics]:
+            misses = _predictions(ensemble, batch) - jax.vmap(outline)(batch.next_obs)[None]
             value = jnp.mean(safe_sqrt(jnp.sum(misses**2, axis=-1)))
             return value, {"model_loss": value}
 
@@ -76,14 +79,13 @@ class Disagreement(Objective[DisagreementState]):
     def reward(
         self, state: DisagreementState, batch: Experience, key: RandomKey
     ) -> tuple[DisagreementState, Float[Array, " n"], Metrics]:
-        """r = mean over the dimensions of s of the unbiased variance over i of fᵢ(s, a); where it led has no part."""
+        """r = mean over what is predicted of the unbiased variance over i of fᵢ(s, a); where it led has no part."""
         del key
         predictions = _predictions(state.ensemble.params, batch)
         return state, jnp.mean(jnp.var(predictions, axis=0, ddof=1), axis=-1), {}
 
 
-def _predictions(ensemble: MLP, batch: Experience) -> Float[Array, "members n d"]:
+def _predictions(ensemble: StateNet, batch: Experience) -> Float[Array, "members n d"]:
     """What each model expects of each row."""
-    rows = jnp.concatenate([batch.obs, batch.action], axis=-1)
-    predictions: Array = jax.vmap(lambda model: jax.vmap(model)(rows))(ensemble)
+    predictions: Array = jax.vmap(lambda model: jax.vmap(model)(batch.obs, batch.action))(ensemble)
     return predictions

@@ -18,22 +18,29 @@ from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import Eye, outline, outline_width
 
 
 class ICMNetworks(eqx.Module):
-    """Forward model f: (s, a) → s', and inverse model g: (s, s') → a before its tanh."""
+    """Forward model f: (s, a) → s', and inverse model g: (s, s') → a before its tanh.
 
+    Images are read through one eye by both models, and of s' its outline is predicted.
+    """
+
+    eye: Eye
     forward: MLP
     inverse: MLP
 
     def forward_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖f(s, a) − s'‖, not squared."""
-        predicted = jax.vmap(self.forward)(jnp.concatenate([batch.obs, batch.action], axis=-1))
-        return safe_sqrt(jnp.sum((predicted - batch.next_obs) ** 2, axis=-1))
+        seen = jax.vmap(self.eye)(batch.obs)
+        predicted = jax.vmap(self.forward)(jnp.concatenate([seen, batch.action], axis=-1))
+        return safe_sqrt(jnp.sum((predicted - jax.vmap(outline)(batch.next_obs)) ** 2, axis=-1))
 
     def inverse_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖tanh g(s, s') − a‖, not squared."""
-        predicted = jnp.tanh(jax.vmap(self.inverse)(jnp.concatenate([batch.obs, batch.next_obs], axis=-1)))
+        seen = jax.vmap(self.eye)(batch.obs), jax.vmap(self.eye)(batch.next_obs)
+        predicted = jnp.tanh(jax.vmap(self.inverse)(jnp.concatenate(seen, axis=-1)))
         return safe_sqrt(jnp.sum((predicted - batch.action) ** 2, axis=-1))
 
 
@@ -45,10 +52,10 @@ class ICMState(NamedTuple):
 
 @dataclass(frozen=True)
 class ICM(Objective[ICMState]):
-    """Curiosity: the error of a learned forward model, in the space of the states themselves.
+    """Curiosity: the error of a learned forward model, in the space of the states themselves, or of their outlines.
 
-    The inverse model is there to shape a representation; with none between it and the states it has no say in the
-    reward, and is kept because the method is forward and inverse model together.
+    The inverse model is there to shape a representation: of images, what the forward model reads. With none between it
+    and vectors it has no say in their reward, and is kept because the method is forward and inverse model together.
     """
 
     name: ClassVar[str] = "icm"
@@ -74,11 +81,12 @@ class ICM(Objective[ICMState]):
 
     def init(self, key: RandomKey, spec: Spec) -> ICMState:
         """Fresh models."""
-        (inputs,) = spec.obs_shape
         forward_key, inverse_key = jax.random.split(key)
+        eye, outputs = Eye.create(key, spec.obs_shape), outline_width(spec.obs_shape)
         networks = ICMNetworks(
-            forward=MLP.create(forward_key, inputs + spec.action_dim, self.hidden, inputs),
-            inverse=MLP.create(inverse_key, 2 * inputs, self.hidden, spec.action_dim),
+            eye=eye,
+            forward=MLP.create(forward_key, eye.width + spec.action_dim, self.hidden, outputs),
+            inverse=MLP.create(inverse_key, 2 * eye.width, self.hidden, spec.action_dim),
         )
         return ICMState(learner(self._transform, networks))
 

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet
 
 
 def directions(skill: Float[Array, "n z"], kind: Literal["discrete", "continuous"]) -> Float[Array, "n z"]:
@@ -40,7 +40,7 @@ def squared_length(steps: Float[Array, "n d"], measure: Literal["sum", "mean"]) 
 class METRAState(NamedTuple):
     """The representation φ, and log λ of the multiplier on its constraint."""
 
-    representation: Learner[MLP]
+    representation: Learner[StateNet]
     multiplier: Learner[Float[Array, ""]]
 
 
@@ -91,8 +91,7 @@ class METRA(Objective[METRAState]):
 
     def init(self, key: RandomKey, spec: Spec) -> METRAState:
         """A fresh representation."""
-        (inputs,) = spec.obs_shape
-        representation = MLP.create(key, inputs, self.hidden, self.skills.width)
+        representation = StateNet.create(key, spec.obs_shape, self.hidden, self.skills.width)
         log_multiplier = jnp.asarray(math.log(self.initial_multiplier), jnp.float32)
         return METRAState(learner(self._transform, representation), learner(self._multiplier_transform, log_multiplier))
 
@@ -104,7 +103,7 @@ class METRA(Objective[METRAState]):
         del key
         multiplier = jnp.exp(state.multiplier.params)
 
-        def loss(representation: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def loss(representation: StateNet) -> tuple[Float[Array, ""], Metrics]:
             steps = _steps(representation, batch)
             length = squared_length(steps, self.constraint)
             kept = jnp.mean(jnp.minimum(self.slack, 1 - length))
@@ -127,5 +126,5 @@ class METRA(Objective[METRAState]):
         return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
 
 
-def _steps(representation: MLP, batch: Experience) -> Float[Array, "n d"]:
+def _steps(representation: StateNet, batch: Experience) -> Float[Array, "n d"]:
     return jax.vmap(representation)(batch.next_obs) - jax.vmap(representation)(batch.obs)

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, Linear
 from skillscape.objectives.base import Objective
@@ -18,20 +18,27 @@ from skillscape.optim import Learner, adam, descend, ema, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import nearest_distances, sinkhorn
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import Eye
 
 
 class ProtoRLNetworks(eqx.Module):
-    """Predictor p: s → R^h, projector q: R^h → R^h, and prototypes C, rows in R^h."""
+    """Predictor p: s → R^h, linear behind an eye, projector q: R^h → R^h, and prototypes C, rows in R^h."""
 
+    eye: Eye
     predictor: Linear
     projector: MLP
     prototypes: Float[Array, "k h"]
 
+    def predict(self, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
+        """p(s)."""
+        return _predicted(self.eye, self.predictor, obs)
+
 
 class ProtoRLState(NamedTuple):
-    """Networks, the slow copy p̄ of the predictor, and the latest candidates, newest first (zeros at the start)."""
+    """Networks, the slow copy p̄ of predictor and eye, and the latest candidates, newest first (zeros at the start)."""
 
     networks: Learner[ProtoRLNetworks]
+    target_eye: Eye
     target: Linear
     queue: Float[Array, "rows h"]
 
@@ -78,17 +85,19 @@ class ProtoRL(Objective[ProtoRLState]):
 
     def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:
         """Fresh networks, prototypes in random directions, p̄ = p, and a queue of zeros."""
-        (inputs,) = spec.obs_shape
         predictor_key, projector_key, prototype_key = jax.random.split(key, 3)
-        predictor = Linear.create(predictor_key, inputs, self.feature_dim)
+        eye = Eye.create(key, spec.obs_shape)
+        predictor = Linear.create(predictor_key, eye.width, self.feature_dim)
         networks = ProtoRLNetworks(
+            eye=eye,
             predictor=predictor,
             projector=MLP.create(projector_key, self.feature_dim, self.hidden, self.feature_dim),
             prototypes=_unit(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
         )
         # The copy's leaves are its own: a loop that hands its old state's memory on must not find one leaf twice.
-        target = jax.tree.map(jnp.copy, predictor)
-        return ProtoRLState(learner(self._transform, networks), target, jnp.zeros((self.queue_size, self.feature_dim)))
+        target_eye, target = jax.tree.map(jnp.copy, (eye, predictor))
+        queue = jnp.zeros((self.queue_size, self.feature_dim))
+        return ProtoRLState(learner(self._transform, networks), target_eye, target, queue)
 
     def update(self, state: ProtoRLState, batch: Experience, key: RandomKey) -> tuple[ProtoRLState, Metrics]:
         """One step of cross-entropy: q(p(s)) is to tell which prototypes p̄(s') is assigned to; then p̄ follows p.
@@ -101,18 +110,19 @@ class ProtoRL(Objective[ProtoRLState]):
         networks = state.networks._replace(
             params=eqx.tree_at(lambda tree: tree.prototypes, params, _unit(params.prototypes))
         )
-        slow = _unit(jax.vmap(state.target)(batch.next_obs))
+        slow = _unit(_predicted(state.target_eye, state.target, batch.next_obs))
         assignment = sinkhorn(slow @ networks.params.prototypes.T / self.temperature, self.sinkhorn_iterations)
 
         def loss(networks: ProtoRLNetworks) -> tuple[Float[Array, ""], Metrics]:
-            fast = _unit(jax.vmap(lambda one: networks.projector(networks.predictor(one)))(batch.obs))
+            fast = _unit(jax.vmap(networks.projector)(networks.predict(batch.obs)))
             log_probability = jax.nn.log_softmax(fast @ networks.prototypes.T / self.temperature, axis=-1)
             value = -jnp.mean(jnp.sum(assignment * log_probability, axis=-1))
             return value, {"model_loss": value}
 
         networks, metrics = descend(self._transform, loss, networks)
-        target = ema(state.target, networks.params.predictor, self.target_rate)
-        return ProtoRLState(networks, target, state.queue), metrics
+        followed = networks.params.eye, networks.params.predictor
+        target_eye, target = ema((state.target_eye, state.target), followed, self.target_rate)
+        return ProtoRLState(networks, target_eye, target, state.queue), metrics
 
     def reward(
         self, state: ProtoRLState, batch: Experience, key: RandomKey
@@ -122,11 +132,15 @@ class ProtoRL(Objective[ProtoRLState]):
         Each prototype draws one candidate from the batch, with probability softmax over the rows of C w.
         """
         params = state.networks.params
-        states = _unit(jax.vmap(params.predictor)(batch.next_obs))
+        states = _unit(params.predict(batch.next_obs))
         chosen = jax.random.categorical(key, _unit(params.prototypes) @ states.T, axis=-1)
         queue = jnp.concatenate([jax.lax.stop_gradient(states)[chosen], state.queue])[: self.queue_size]
         reward = nearest_distances(states, queue, self.neighbours)[:, -1]
-        return ProtoRLState(state.networks, state.target, queue), reward, {}
+        return state._replace(queue=queue), reward, {}
+
+
+def _predicted(eye: Eye, predictor: Linear, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
+    return jax.vmap(lambda one: predictor(eye(one)))(obs)
 
 
 def _unit(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:

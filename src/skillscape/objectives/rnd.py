@@ -9,21 +9,21 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import Moments
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet, prepared
 
 
 class RNDState(NamedTuple):
     """The predictor, the fixed random target that it learns, and the running moments of its errors."""
 
-    predictor: Learner[MLP]
-    target: MLP
+    predictor: Learner[StateNet]
+    target: StateNet
     errors: Moments
 
 
@@ -58,14 +58,19 @@ class RND(Objective[RNDState]):
 
     def init(self, key: RandomKey, spec: Spec) -> RNDState:
         """Two random networks of the same shape; no errors seen."""
-        (inputs,) = spec.obs_shape
-        predictor, target = (MLP.create(one, inputs, self.hidden, self.feature_dim) for one in jax.random.split(key))
+        predictor, target = (
+            StateNet.create(one, spec.obs_shape, self.hidden, self.feature_dim) for one in jax.random.split(key)
+        )
         return RNDState(learner(self._transform, predictor), target, Moments.create())
 
-    def _errors(self, predictor: MLP, target: MLP, obs: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """Mean squared error over the features, at the states normalised by the moments of their own batch."""
-        deviation = jnp.sqrt(jnp.var(obs, axis=0, keepdims=True) + 1e-5)
-        normalised = (obs - jnp.mean(obs, axis=0, keepdims=True)) / deviation
+    def _errors(self, predictor: StateNet, target: StateNet, obs: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+        """Mean squared error over the features, at the states normalised by the moments of their own batch.
+
+        Of images every entry of every pixel is normalised by itself.
+        """
+        states = prepared(obs)
+        deviation = jnp.sqrt(jnp.var(states, axis=0, keepdims=True) + 1e-5)
+        normalised = (states - jnp.mean(states, axis=0, keepdims=True)) / deviation
         inputs = jnp.clip(normalised, -self.clip, self.clip)
         return jnp.mean((jax.vmap(predictor)(inputs) - jax.vmap(target)(inputs)) ** 2, axis=-1)
 
@@ -73,7 +78,7 @@ class RND(Objective[RNDState]):
         """One step of the predictor on its mean error at s."""
         del key
 
-        def loss(predictor: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def loss(predictor: StateNet) -> tuple[Float[Array, ""], Metrics]:
             value = jnp.mean(self._errors(predictor, state.target, batch.obs))
             return value, {"model_loss": value}
 

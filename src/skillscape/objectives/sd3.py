@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
@@ -21,21 +21,28 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import Eye, no_states, outline, outline_width, prepared, stored
 
 
 class ConditionalVAE(eqx.Module):
     """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
 
-    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing.
+    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing. Images are
+    encoded through an eye, and P is of their outline: the bound is of its density.
     """
 
+    eye: Eye
     encoder: Conditional
     decoder: Conditional
     embed_for_encoder: Linear
     embed_for_decoder: Linear
 
+    def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
+        """All of the encoder that does not depend on the skill, at one state."""
+        return self.encoder.shared(self.eye(obs))
+
     def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
-        """Q(h|s,z) from ``encoder.shared(s)``; the log variance is kept within [-10, 4]."""
+        """Q(h|s,z) from ``shared(s)``; the log variance is kept within [-10, 4]."""
         mean, log_variance = jnp.split(self.encoder.conditioned(shared, self.embed_for_encoder(skill)), 2)
         return DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
 
@@ -57,9 +64,9 @@ class Evidence(NamedTuple):
 
 
 class History(NamedTuple):
-    """States scored lately with their skills, newest first; ``filled`` says how many rows are real."""
+    """States scored lately with their skills, newest first, images as bytes; ``filled`` says how many rows are real."""
 
-    obs: Float[Array, "rows d"]
+    obs: Shaped[Array, "rows ..."]
     skill: Float[Array, "rows z"]
     filled: Int[Array, ""]
 
@@ -151,42 +158,49 @@ class SD3(Objective[SD3State]):
 
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
-        (inputs,) = spec.obs_shape
         encoder_key, decoder_key, *embedding_keys = jax.random.split(key, 4)
+        eye = Eye.create(key, spec.obs_shape)
         model = ConditionalVAE(
-            encoder=self._network(encoder_key, inputs, 2 * self.latent_dim),
-            decoder=self._network(decoder_key, self.latent_dim, inputs),
+            eye=eye,
+            encoder=self._network(encoder_key, eye.width, 2 * self.latent_dim),
+            decoder=self._network(decoder_key, self.latent_dim, outline_width(spec.obs_shape)),
             embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
             embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
         )
         history = History(
-            jnp.zeros((self.history, inputs)), jnp.zeros((self.history, self.skills.width)), jnp.asarray(0, jnp.int32)
+            no_states(self.history, spec.obs_shape),
+            jnp.zeros((self.history, self.skills.width)),
+            jnp.asarray(0, jnp.int32),
         )
         return SD3State(learner(self._transform, model), history)
 
     def _log_likelihood(
-        self, model: ConditionalVAE, obs: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
+        self, model: ConditionalVAE, state: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
     ) -> Float[Array, ""]:
-        squared = jnp.sum((obs - model.decode(latent, skill)) ** 2)
-        constant = obs.shape[0] * math.log(2 * math.pi * self.decoder_variance)
+        squared = jnp.sum((state - model.decode(latent, skill)) ** 2)
+        constant = state.shape[0] * math.log(2 * math.pi * self.decoder_variance)
         return -0.5 * (squared / self.decoder_variance + constant)
 
     def _evidence(
         self,
         model: ConditionalVAE,
-        obs: Float[Array, " d"],
+        state: Float[Array, " d"],
         shared: PyTree,
         skill: Float[Array, " z"],
         noise: Float[Array, "samples h"],
     ) -> Evidence:
-        """The bound's terms at one state and skill; ``noise`` rows are the latents' standard-normal draws."""
+        """The bound's terms at one state and skill.
+
+        state: its outline; ``noise`` rows are the latents' standard-normal draws.
+        """
         posterior = model.posterior(shared, skill)
         likelihoods = [
-            self._log_likelihood(model, obs, posterior.sample(noise[sample]), skill) for sample in range(noise.shape[0])
+            self._log_likelihood(model, state, posterior.sample(noise[sample]), skill)
+            for sample in range(noise.shape[0])
         ]
         return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
 
-    def evidence_of_all_skills(self, model: ConditionalVAE, obs: Float[Array, "n d"], key: RandomKey) -> Evidence:
+    def evidence_of_all_skills(self, model: ConditionalVAE, obs: Shaped[Array, "n ..."], key: RandomKey) -> Evidence:
         """The bound's terms of every state under every skill, [n, k], in one pass; skill-free parts once per state."""
         # All skills see the same noise: what is left of it cancels in their ratio.
         noise = (
@@ -198,7 +212,7 @@ class SD3(Objective[SD3State]):
         states, skills = obs.shape[0], every.shape[0]
         # Pairs as the rows of one flat batch: every layer is then one large plain product.
         rows, shared = jax.tree.map(
-            lambda part: jnp.repeat(part, skills, axis=0), (obs, jax.vmap(model.encoder.shared)(obs))
+            lambda part: jnp.repeat(part, skills, axis=0), (jax.vmap(outline)(obs), jax.vmap(model.shared)(obs))
         )
         pairs = jax.vmap(lambda one, part, skill: self._evidence(model, one, part, skill, noise))(
             rows, shared, jnp.tile(every, (states, 1))
@@ -207,16 +221,20 @@ class SD3(Objective[SD3State]):
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
-    ) -> tuple[Float[Array, "n d"], Float[Array, "n z"]]:
-        """The newest states, some of them exchanged for states of the history."""
-        obs, skill = batch.next_obs, batch.skill
+    ) -> tuple[Float[Array, "n ..."], Float[Array, "n z"]]:
+        """The newest states, some of them exchanged for states of the history; images prepared."""
+        obs, skill = prepared(batch.next_obs), batch.skill
         if not self.history:
             return obs, skill
         rows = obs.shape[0]
         index_key, choice_key = jax.random.split(key)
         index = jax.random.randint(index_key, (rows,), 0, jnp.maximum(history.filled, 1))
         is_old = (jax.random.uniform(choice_key, (rows, 1)) > self.newest_fraction) & (history.filled > 0)
-        return jnp.where(is_old, history.obs[index], obs), jnp.where(is_old, history.skill[index], skill)
+        old = prepared(history.obs[index])
+        return (
+            jnp.where(is_old.reshape(rows, *[1] * (obs.ndim - 1)), old, obs),
+            jnp.where(is_old, history.skill[index], skill),
+        )
 
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
         """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
@@ -227,7 +245,7 @@ class SD3(Objective[SD3State]):
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
-                evidence = jax.vmap(lambda s, z, e: self._evidence(model, s, model.encoder.shared(s), z, e))(
+                evidence = jax.vmap(lambda s, z, e: self._evidence(model, outline(s), model.shared(s), z, e))(
                     obs, skill, noise
                 )
                 value = -jnp.mean(evidence.bound)
@@ -266,11 +284,12 @@ class SD3(Objective[SD3State]):
         """Push the batch in front of the history; the oldest rows fall off."""
         if not self.history:
             return history
-        obs = jnp.concatenate([jax.lax.stop_gradient(batch.next_obs), history.obs])[: self.history]
+        newest = jax.vmap(stored)(jax.lax.stop_gradient(batch.next_obs))
+        obs = jnp.concatenate([newest, history.obs])[: self.history]
         skill = jnp.concatenate([batch.skill, history.skill])[: self.history]
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
-    def score_skills(self, state: SD3State, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def score_skills(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log d_z(s) for every skill; draws of h, where asked for, are the same at every call."""
         evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
         return evidence.bound if self.density == "elbo" else evidence.log_likelihood

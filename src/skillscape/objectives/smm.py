@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import MLP
@@ -20,10 +20,14 @@ from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.vision import StateNet, outline, outline_width
 
 
 class JointVAE(eqx.Module):
-    """A VAE of the pair x = (s, z): encoder x → mean and log variance of the code, decoder code → x."""
+    """A VAE of the pair x = (s, z): encoder x → mean and log variance of the code, decoder code → x.
+
+    Where states are images, s is their outline.
+    """
 
     encoder: MLP
     decoder: MLP
@@ -41,7 +45,7 @@ class SMMState(NamedTuple):
     """The density model ρ(s|z) and the discriminator q(z|s)."""
 
     density: Learner[JointVAE]
-    discriminator: Learner[MLP]
+    discriminator: Learner[StateNet]
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,13 @@ class SMM(Objective[SMMState]):
 
     def init(self, key: RandomKey, spec: Spec) -> SMMState:
         """Fresh networks."""
-        (inputs,) = spec.obs_shape
         encoder_key, decoder_key, discriminator_key = jax.random.split(key, 3)
-        pair = inputs + self.number_of_skills
+        pair = outline_width(spec.obs_shape) + self.number_of_skills
         density = JointVAE(
             encoder=MLP.create(encoder_key, pair, self.density_hidden, 2 * self.latent_dim),
             decoder=MLP.create(decoder_key, self.latent_dim, self.density_hidden, pair),
         )
-        discriminator = MLP.create(discriminator_key, inputs, self.hidden, self.number_of_skills)
+        discriminator = StateNet.create(discriminator_key, spec.obs_shape, self.hidden, self.number_of_skills)
         return SMMState(
             learner(self._density_transform, density), learner(self._discriminator_transform, discriminator)
         )
@@ -104,19 +107,19 @@ class SMM(Objective[SMMState]):
         self, density: JointVAE, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """Squared error and KL of each (s, z), with one draw of the code."""
-        pairs = jnp.concatenate([batch.obs, batch.skill], axis=-1)
+        pairs = jnp.concatenate([jax.vmap(outline)(batch.obs), batch.skill], axis=-1)
         return jax.vmap(density)(pairs, jax.random.normal(key, (pairs.shape[0], self.latent_dim)))
 
     def update(self, state: SMMState, batch: Experience, key: RandomKey) -> tuple[SMMState, Metrics]:
         """One step of the VAE on (s, z), one of the discriminator's cross-entropy on (s, z)."""
-        entries = batch.obs.shape[-1] + self.number_of_skills
+        entries = outline_width(batch.obs.shape[1:]) + self.number_of_skills
 
         def density_loss(density: JointVAE) -> tuple[Float[Array, ""], Metrics]:
             squared, divergence = self._evidence(density, batch, key)
             value = jnp.mean(squared) / entries + self.divergence_weight * jnp.mean(divergence)
             return value, {"density_loss": value}
 
-        def discriminator_loss(discriminator: MLP) -> tuple[Float[Array, ""], Metrics]:
+        def discriminator_loss(discriminator: StateNet) -> tuple[Float[Array, ""], Metrics]:
             log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.obs))
             cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
@@ -140,6 +143,6 @@ class SMM(Objective[SMMState]):
         reward = squared + (-own if self.faithful_sign else own) + math.log(self.number_of_skills)
         return state, reward, {"rarity": jnp.mean(squared), "log_discriminator": jnp.mean(own)}
 
-    def score_skills(self, state: SMMState, obs: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def score_skills(self, state: SMMState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log q(z|s)."""
         return jax.nn.log_softmax(jax.vmap(state.discriminator.params)(obs))

@@ -39,7 +39,6 @@ from skillscape.backbones.dreamer.observations import (
     VectorDecoder,
     VectorEncoder,
     patches,
-    prepared,
 )
 from skillscape.backbones.dreamer.world_model import RSSM, Latent, Understood, WorldModel, flat
 from skillscape.dists import OneHot, TruncatedNormal
@@ -49,6 +48,7 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, decaying_adam, descend, learner
 from skillscape.skills import SkillSpace
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Sequences, Spec, View
+from skillscape.vision import prepared
 
 
 class DreamerAgent(NamedTuple):
@@ -152,8 +152,12 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """What objectives see of an imagined or replayed state."""
     standardise: bool = True
     """Lend it with mean zero and variance one over its entries, so that objectives meet the same scale at any time."""
-    reward_on: Literal["imagined", "replayed"] = "imagined"
-    """What objectives score: imagined states, or replayed observations, whose scores a head for all skills learns."""
+    reward_on: Literal["imagined", "replayed", "frames"] = "imagined"
+    """What objectives score: imagined states, or replayed observations, whose scores a head for all skills learns.
+
+    Replayed images are lent as the encoder's embeddings, or as the frames themselves, seen by an eye that learns with
+    the objective. Vectors are lent as they are in both.
+    """
     reward_gradient: bool = True
     """Whether the actor climbs the objective's reward itself; otherwise it learns of it by the critic alone."""
     scored: Literal["slice", "all"] = "slice"
@@ -225,12 +229,12 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         return 32 * self.depth if env_spec.is_image and self.encoder == "convolutions" else self.embedding
 
     def features(self, env_spec: EnvSpec) -> Spec:
-        """The recurrent state; of replayed observations, the vectors themselves or the embeddings of images."""
+        """The recurrent state; of replayed observations, they themselves or the embeddings of images."""
         if self.reward_on == "imagined":
             width = self.memory if self.lent == "memory" else self._feature_width
             return Spec((width,), env_spec.action_dim)
-        shape = (self._embedding_width(env_spec),) if env_spec.is_image else env_spec.obs_shape
-        return Spec(shape, env_spec.action_dim)
+        embedded = env_spec.is_image and self.reward_on == "replayed"
+        return Spec((self._embedding_width(env_spec),) if embedded else env_spec.obs_shape, env_spec.action_dim)
 
     # Networks
 
@@ -310,7 +314,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         actor = Actor(self._head(keys[4], feature + skills.width, 2 * env_spec.action_dim), None)
         successor = skills.width if objective.critic_head == "skill" else 0
         intrinsic = None
-        if self.reward_on == "replayed":
+        if self.reward_on != "imagined":
             width, outputs = head_sizes(feature, skills)
             intrinsic = learner(self._model_transform, self._head(keys[6], width, outputs))
         return self._fresh(world, actor, self._critic(keys[5], feature + skills.width, successor), intrinsic)
@@ -461,7 +465,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         """Replayed pairs as objectives see them, and the model's feature of the later state of each."""
         if self.reward_on == "imagined":
             lent = self._lend(understood.posterior)
-        elif batch.obs.dtype == jnp.uint8:
+        elif self.reward_on == "replayed" and batch.obs.dtype == jnp.uint8:
             lent = standardised(understood.embedding) if self.standardise else understood.embedding
         else:
             lent = batch.obs

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.backbones.dreamer.world_model import Latent
 from skillscape.types import Experience, RandomKey, Sequences
@@ -17,10 +17,11 @@ def standardised(rows: Float[Array, "p q x"]) -> Float[Array, "p q x"]:
 
 
 def pairs(
-    lent: Float[Array, "b t x"], feature: Float[Array, "b t f"], batch: Sequences
+    lent: Shaped[Array, "b t ..."], feature: Float[Array, "b t f"], batch: Sequences
 ) -> tuple[Experience, Float[Array, "n f"]]:
     """Neighbours in time as one flat batch, and the model's feature of the later one of each.
 
+    lent: what objectives see of each state, a vector or an image.
     No pair crosses the beginning of an episode: its place is taken by another pair of the batch.
     """
     rows = batch.first[:, 1:].size
@@ -28,15 +29,15 @@ def pairs(
     order = jnp.argsort(broken)
     chosen = order[jnp.arange(rows) % jnp.maximum(jnp.sum(~broken), 1)]
 
-    def picked(part: Float[Array, "b t1 x"]) -> Float[Array, "n x"]:
-        return part.reshape(rows, part.shape[-1])[chosen]
+    def picked(part: Shaped[Array, "b t1 ..."]) -> Shaped[Array, "n ..."]:
+        return part.reshape(rows, *part.shape[2:])[chosen]
 
     seen = Experience(
         obs=picked(lent[:, :-1]),
         action=picked(batch.action[:, 1:]),
         next_obs=picked(lent[:, 1:]),
         skill=picked(batch.skill[:, 1:]),
-        reward=picked(batch.reward[:, 1:, None])[:, 0],
+        reward=picked(batch.reward[:, 1:]),
     )
     return seen, picked(feature[:, 1:])
 

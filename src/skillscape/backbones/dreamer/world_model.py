@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.backbones.dreamer.observations import Decoder, Encoder, prepared
+from skillscape.backbones.dreamer.observations import Decoder, Encoder
 from skillscape.dists import OneHot
 from skillscape.nets import ACTIVATIONS, GRU, MLP, Activation, Linear
 from skillscape.types import Metrics, RandomKey, Sequences
+from skillscape.vision import prepared
 
 
 class Latent(NamedTuple):

@@ -1,0 +1,247 @@
+"""What objectives see of a state, be it a vector or an image; and the convolutions that whoever sees images shares.
+
+An objective takes one of two things from a state. What its networks *read* goes through an ``Eye``, which learns with
+them. What it *predicts*, or has a density of, is the ``outline``, which is fixed: a target that learns could please its
+prediction by shrinking to a point. Of a vector both are the vector itself.
+
+Images are [height, width, channel], of bytes or prepared: numbers in [-½, ½]. Each network maps one example.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from skillscape.errors import UserError
+from skillscape.nets import ACTIVATIONS, MLP, Activation, Linear, uniform
+from skillscape.types import RandomKey
+
+Lowering: TypeAlias = Literal["convolution", "product"]
+KERNEL = 4
+"""Side of the kernel of every convolution that reads."""
+DEPTH = 16
+"""Channels of an eye's first convolution; each further one has twice as many."""
+LAYERS = 4
+"""Convolutions of an eye at most, 64 → 31 → 14 → 6 → 2; a smaller image has as many as it is large enough for."""
+CELLS = 8
+"""Cells of an outline along either side at most."""
+EYE = 0x657965
+"""What an eye's key is folded with. Far from the small numbers: ``fold_in(key, i)`` is key i of ``split(key)``."""
+
+
+def lowering() -> Lowering:
+    """How convolutions are computed here: XLA's own are slow on a CPU, their gradients above all."""
+    return "product" if jax.default_backend() == "cpu" else "convolution"
+
+
+def convolve(
+    x: Float[Array, "h w c"], kernel: Float[Array, "k k c o"], form: Lowering | None = None
+) -> Float[Array, "h2 w2 o"]:
+    """A convolution of stride two without padding: y[i, j] = Σ x[2i + a, 2j + b] W[a, b], 0 ≤ a, b < k."""
+    if (form or lowering()) == "convolution":
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x[None], kernel, (2, 2), "VALID", dimension_numbers=numbers)[0]
+    size, _, channels, outputs = kernel.shape
+    reach = size // 2
+    rows, columns = ((length - size) // 2 + 1 for length in x.shape[:2])
+    # Blocks of 2 × 2 pixels become channels; a window is then reach × reach neighbours at stride one.
+    high, wide = rows + reach - 1, columns + reach - 1
+    blocks = to_depth(x[: 2 * high, : 2 * wide])
+    windows = jnp.concatenate(
+        [blocks[i : i + rows, j : j + columns] for i in range(reach) for j in range(reach)], axis=-1
+    )
+    weight = kernel.reshape(reach, 2, reach, 2, channels, outputs).transpose(0, 2, 1, 3, 4, 5)
+    return windows @ weight.reshape(-1, outputs)
+
+
+def convolve_transposed(
+    x: Float[Array, "h w c"], kernel: Float[Array, "k k c o"], form: Lowering | None = None
+) -> Float[Array, "h2 w2 o"]:
+    """Its transpose: y[2i + a, 2j + b] += x[i, j] W[a, b]; h becomes 2 (h − 1) + k."""
+    size, _, channels, outputs = kernel.shape
+    if (form or lowering()) == "convolution":
+        padding = [(size - 1, size - 1)] * 2
+        return jax.lax.conv_general_dilated(
+            x[None],
+            kernel[::-1, ::-1],
+            (1, 1),
+            padding,
+            lhs_dilation=(2, 2),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )[0]
+    rows, columns = x.shape[:2]
+    reach = (size + 1) // 2
+    odd = 2 * reach - size
+    padded = jnp.pad(kernel, ((0, odd), (0, odd), (0, 0), (0, 0)))
+    weight = padded.reshape(reach, 2, reach, 2, channels, outputs).transpose(4, 0, 2, 1, 3, 5)
+    spread = (x @ weight.reshape(channels, -1)).reshape(rows, columns, reach, reach, 4 * outputs)
+    canvas = sum(
+        jnp.pad(spread[:, :, i, j], ((i, reach - 1 - i), (j, reach - 1 - j), (0, 0)))
+        for i in range(reach)
+        for j in range(reach)
+    )
+    return from_depth(jnp.asarray(canvas))[: 2 * (rows - 1) + size, : 2 * (columns - 1) + size]
+
+
+def to_depth(x: Float[Array, "h w c"], size: int = 2) -> Float[Array, "h2 w2 d"]:
+    """Blocks of size × size pixels as channels."""
+    rows, columns, channels = x.shape[0] // size, x.shape[1] // size, x.shape[2]
+    blocks = x.reshape(rows, size, columns, size, channels).transpose(0, 2, 1, 3, 4)
+    return blocks.reshape(rows, columns, size * size * channels)
+
+
+def from_depth(x: Float[Array, "h w d"], size: int = 2) -> Float[Array, "h2 w2 c"]:
+    """The inverse of ``to_depth``."""
+    rows, columns, depth = x.shape
+    channels = depth // (size * size)
+    pixels = x.reshape(rows, columns, size, size, channels).transpose(0, 2, 1, 3, 4)
+    return pixels.reshape(size * rows, size * columns, channels)
+
+
+def prepared(obs: Shaped[Array, "..."]) -> Float[Array, "..."]:
+    """Images of bytes as numbers in [-½, ½]; what is numbers already, vectors or images, as it is."""
+    return obs.astype(jnp.float32) / 255 - 0.5 if obs.dtype == jnp.uint8 else obs
+
+
+def stored(obs: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    """What is worth keeping of a state: an image as bytes, the inverse of ``prepared``; a vector as it is."""
+    if not is_image(obs.shape) or obs.dtype == jnp.uint8:
+        return obs
+    return jnp.clip(jnp.round((obs + 0.5) * 255), 0, 255).astype(jnp.uint8)
+
+
+def no_states(rows: int, shape: tuple[int, ...]) -> Shaped[Array, "rows ..."]:
+    """Room for so many states as they are stored."""
+    return jnp.zeros((rows, *shape), jnp.uint8 if is_image(shape) else jnp.float32)
+
+
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Whether states of this shape are images; they are vectors otherwise, and anything else is refused."""
+    if len(shape) not in (1, 3):
+        raise UserError(
+            f"States of shape {shape} are neither vectors nor images of height by width by channel; flatten them."
+        )
+    return len(shape) == 3
+
+
+class Kernel(eqx.Module):
+    """Weight and bias of a convolution. weight: [k, k, in, out]."""
+
+    weight: Float[Array, "k k c o"]
+    bias: Float[Array, " o"]
+
+    @staticmethod
+    def create(key: RandomKey, size: int, inputs: int, outputs: int, fan_in: int) -> "Kernel":
+        """Uniform in ±1/√(fan_in · k²)."""
+        weight_key, bias_key = jax.random.split(key)
+        fan = fan_in * size * size
+        return Kernel(uniform(weight_key, (size, size, inputs, outputs), fan), uniform(bias_key, (outputs,), fan))
+
+    @staticmethod
+    def preserving(key: RandomKey, size: int, inputs: int, outputs: int) -> "Kernel":
+        """Weights uniform in ±√(6 / (in · k²)), biases zero: a ReLU behind it gives as much as there was.
+
+        Reference: He et al., Delving Deep into Rectifiers, ICCV 2015.
+        """
+        weight = math.sqrt(6) * uniform(key, (size, size, inputs, outputs), inputs * size * size)
+        return Kernel(weight, jnp.zeros(outputs))
+
+
+def convolved(layers: Sequence[Kernel], image: Float[Array, "..."], activation: Activation) -> Float[Array, " e"]:
+    """An image through convolutions of stride two, an activation after each, as one vector."""
+    for layer in layers:
+        image = ACTIVATIONS[activation](convolve(image, layer.weight) + layer.bias[None, None, :])
+    return image.reshape(-1)
+
+
+class Eye(eqx.Module):
+    """What the networks of an objective read of a state: a vector as it is, an image through convolutions of its own.
+
+    For vectors it has no leaves: a network behind it is the network alone, to the last bit and in every checkpoint. The
+    convolutions have stride two and a ReLU after each; an image too small for any is read pixel by pixel.
+    """
+
+    layers: tuple[Kernel, ...]
+    width: int = eqx.field(static=True)
+    """Of the vector that it gives."""
+
+    @staticmethod
+    def create(key: RandomKey, shape: tuple[int, ...]) -> "Eye":
+        """For states of this shape; ``key`` may serve others too, since the eye folds one of its own out of it."""
+        if not is_image(shape):
+            return Eye((), shape[0])
+        own = jax.random.fold_in(key, EYE)
+        height, wide, channels = shape
+        depths = [channels]
+        while len(depths) <= LAYERS and min(height, wide) >= KERNEL:
+            height, wide = ((side - KERNEL) // 2 + 1 for side in (height, wide))
+            depths.append(DEPTH * 2 ** (len(depths) - 1))
+        # Smaller weights, or biases, would leave of several layers a vector that is nearly the same for all images, and
+        # so what is to tell them apart, by contrast above all, would not begin to learn.
+        layers = tuple(
+            Kernel.preserving(jax.random.fold_in(own, layer), KERNEL, *both)
+            for layer, both in enumerate(pairwise(depths))
+        )
+        return Eye(layers, height * wide * depths[-1])
+
+    def __call__(self, obs: Shaped[Array, "..."]) -> Float[Array, " e"]:
+        """One state as a vector."""
+        return convolved(self.layers, prepared(obs), "relu")
+
+
+class StateNet(eqx.Module):
+    """An MLP on what an eye gives of a state, and on a vector beside it where there is one.
+
+    The layers are fields of its own: on vectors its leaves are those of an ``MLP`` of the same key, also by name.
+    """
+
+    eye: Eye
+    layers: tuple[Linear, ...]
+
+    @staticmethod
+    def create(
+        key: RandomKey, shape: tuple[int, ...], hidden: Sequence[int], outputs: int, beside: int = 0
+    ) -> "StateNet":
+        """``shape``: of a state; ``beside``: entries of what comes with it."""
+        eye = Eye.create(key, shape)
+        return StateNet(eye, MLP.create(key, eye.width + beside, hidden, outputs).layers)
+
+    def __call__(self, obs: Shaped[Array, "..."], beside: Float[Array, " b"] | None = None) -> Float[Array, " out"]:
+        """The output at one state."""
+        seen = self.eye(obs)
+        return MLP(self.layers)(seen if beside is None else jnp.concatenate([seen, beside]))
+
+
+def outline(obs: Shaped[Array, "..."]) -> Float[Array, " o"]:
+    """What an objective predicts of a state, or has a density of: a vector as it is, of an image its coarse pixels.
+
+    These are the means over the areas of at most ``CELLS`` by ``CELLS`` equal cells, prepared: in [-½, ½].
+
+    Reference: Ecoffet et al., First return, then explore, Nature 2021, whose cells are coarse pixels too.
+    """
+    if not is_image(obs.shape):
+        return prepared(obs)
+    rows, columns = (jnp.asarray(_shares(side)) for side in obs.shape[:2])
+    coarse = jnp.einsum("ih,hwc->iwc", rows, prepared(obs))
+    return jnp.einsum("jw,iwc->ijc", columns, coarse).reshape(-1)
+
+
+def outline_width(shape: tuple[int, ...]) -> int:
+    """Entries of the outline of a state of this shape."""
+    return math.prod(min(side, CELLS) for side in shape[:2]) * shape[2] if is_image(shape) else shape[0]
+
+
+def _shares(side: int) -> Float[np.ndarray, "cells side"]:
+    """How much of each cell each pixel covers along one side. Where cells end inside a pixel, both have their part."""
+    cells = min(side, CELLS)
+    ends = np.arange(1, cells + 1)[:, None] * side / cells
+    pixels = np.arange(side)[None, :]
+    overlap = np.minimum(ends, pixels + 1) - np.maximum(ends - side / cells, pixels)
+    shares: np.ndarray = np.maximum(overlap, 0) * cells / side
+    return shares.astype(np.float32)
