@@ -162,11 +162,9 @@ def test_what_an_eye_gives_is_its_convolutions_of_the_prepared_image():
     np.testing.assert_allclose(tiny(image(3, 2, 1)), np.asarray(image(3, 2, 1)).reshape(-1) / 255 - 0.5, atol=1e-6)
 
 
-@pytest.mark.parametrize("side", [16, 64])
-def test_what_differs_between_images_still_does_behind_all_convolutions(side):
-    eye = Eye.create(KEY, (side, side, 3))
-    images = prepared(jnp.repeat(jnp.repeat(image(20, 4, 4, 3), side // 4, axis=1), side // 4, axis=2))
-    seen = np.asarray(jax.vmap(eye)(images))
+def test_what_differs_between_images_still_does_behind_all_convolutions():
+    images = prepared(jnp.repeat(jnp.repeat(image(20, 4, 4, 3), 16, axis=1), 16, axis=2))
+    seen = np.asarray(quick(lambda images: jax.vmap(Eye.create(KEY, (64, 64, 3)))(images))(images))
     assert 0.2 < np.mean(seen**2) / np.mean(np.asarray(images) ** 2) < 5
     assert np.mean(np.var(seen, axis=0)) > 0.2 * np.mean(seen**2)
 

@@ -1,5 +1,7 @@
 """Objectives that look at images learn what the images show: dots whose side is that of the skill."""
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,14 +15,18 @@ SIDE, ROWS = 16, 32
 SPEC = Spec((SIDE, SIDE, 3), 2)
 
 
-def dots(sides, seed=0):
-    """Images of a white square of 4 by 4 somewhere in the left half (0) or in the right one (1)."""
-    generator = np.random.default_rng(seed)
-    images = np.zeros((len(sides), SIDE, SIDE, 3), np.uint8)
-    for row, side in enumerate(sides):
-        y, x = generator.integers(0, 13), generator.integers(0, 5) + 8 * side
-        images[row, y : y + 4, x : x + 4] = 255
+def dots_at(places):
+    """Images of a white square of 4 by 4, its corner at (y, x)."""
+    images = np.zeros((len(places), SIDE, SIDE, 3), np.uint8)
+    for image, (y, x) in zip(images, places, strict=True):
+        image[y : y + 4, x : x + 4] = 255
     return jnp.asarray(images)
+
+
+def dots(sides, seed=0):
+    """Dots somewhere in the left half (0) or in the right one (1)."""
+    generator = np.random.default_rng(seed)
+    return dots_at([(generator.integers(0, 13), generator.integers(0, 5) + 8 * side) for side in sides])
 
 
 def experience(images, sides):
@@ -75,10 +81,13 @@ def test_sd3_remembers_images_as_they_were():
     assert state.history.filled == ROWS
 
 
-def test_rnd_finds_dots_on_the_side_that_it_has_not_seen_newer():
-    objective, left = RND(hidden=(16,), feature_dim=16), np.zeros(ROWS, int)
-    state = learned(objective, [experience(dots(left, seed), left) for seed in range(4)], 200)
-    mixed, sides = moving(seed=9)
-    _, reward, _ = jax.jit(objective.reward)(state, mixed, jax.random.key(0))
-    seen, unseen = (np.mean(np.asarray(reward)[sides == side]) for side in (0, 1))
-    assert seen < 0.7 * unseen
+def test_rnd_finds_places_where_no_dot_was_newer():
+    objective, seen = RND(hidden=(16,), feature_dim=16), list(product((0, 4, 8, 12), repeat=2))
+    # Between the places that were seen: the same pixels, so that their moments do not tell.
+    places = seen + list(product((2, 6, 10), repeat=2))
+    start = objective.init(jax.random.key(0), SPEC)
+    state = learned(objective, [experience(dots_at(seen), [0] * len(seen))], 200)
+    both = experience(dots_at(places), [0] * len(places))
+    before, after = (jax.jit(objective.reward)(one, both, jax.random.key(0))[1] for one in (start, state))
+    assert np.mean(before[: len(seen)]) > 0.6 * np.mean(before[len(seen) :])
+    assert np.mean(after[: len(seen)]) < 0.4 * np.mean(after[len(seen) :])
