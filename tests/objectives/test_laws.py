@@ -150,7 +150,8 @@ def assert_improvement(metrics):
         assert not metrics, "an objective that learns reports its model_loss"
         return
     losses = metrics["model_loss"]
-    assert jnp.mean(losses[-20:]) < jnp.mean(losses[:5]) - 0.01
+    # A constraint that is broken for a step, with a large multiplier on it, makes a peak: so not the mean at the end.
+    assert jnp.median(losses[-20:]) < jnp.mean(losses[:5]) - 0.01
 
 
 def copied(tree):
