@@ -416,6 +416,11 @@ def test_acting_believes_what_learning_would():
     likelihood = TINY.log_prob(agent, batch.obs[1], batch.skill[1], jnp.stack(actions, axis=1)[1])
     policy = jax.vmap(agent.actor.params)(understood.posterior.feature[1], batch.skill[1])
     np.testing.assert_allclose(likelihood, policy.log_prob(jnp.stack(actions, axis=1)[1]), rtol=1e-3)
+    shown = TINY.shown(agent, batch.obs[1], jnp.stack(actions, axis=1)[1])
+    memory = np.asarray(understood.posterior.deter[1])
+    np.testing.assert_allclose(shown.std(axis=-1), 1, atol=0.1)
+    for one, other in zip(shown, memory, strict=True):
+        assert np.corrcoef(one, other)[0, 1] == pytest.approx(1, abs=1e-4)
 
 
 def test_rows_do_not_know_of_each_other_and_begin_where_they_are_told():

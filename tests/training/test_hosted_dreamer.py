@@ -10,9 +10,10 @@ import toys
 
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.errors import Interrupted, UserError
+from skillscape.objectives.aps import APS
 from skillscape.objectives.diayn import DIAYN
 from skillscape.training import hosted
-from skillscape.training.jobs import Job, JobRun, init_state
+from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
 from skillscape.types import EnvSpec
 
@@ -111,6 +112,25 @@ def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
     # Random steps need no memory; the policy's memory is not empty in the middle of an episode.
     assert not np.any(notes[0]["carry"][0])
     assert np.any(notes[1]["carry"][0])
+
+
+def test_a_skill_is_inferred_from_what_the_objective_saw(tmp_path):
+    source = train(tmp_path / "source", replace(JOB, objective=APS(3, (4,), neighbours=2), steps=60))
+    tuned = finetuning(source, JOB.env, None, None, steps=50, seed=3)
+    assert tuned.skill == "infer"
+    run = JobRun.create(tmp_path / "run", tuned)
+    run.lend_model(source.snapshot()[2])
+    hosted.train_job(run, adapted_state(tuned, source), lambda *_: {"return": 0.0}, lambda *_: None)
+    chosen = np.array(run.newest()[1]["collector"]["lasting"])
+    assert np.linalg.norm(chosen) == pytest.approx(1, abs=1e-5)
+
+
+def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
+    scored = replace(JOB, objective=APS(3, (4,), neighbours=2), backbone=replace(TINY, reward_on="replayed"), steps=60)
+    source = train(tmp_path / "source", scored)
+    with pytest.raises(UserError, match="no skill can be inferred"):
+        finetuning(source, JOB.env, None, None, steps=50, seed=3)
+    assert finetuning(source, JOB.env, "random", None, steps=50, seed=3).skill == "random"
 
 
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():

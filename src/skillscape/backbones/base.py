@@ -78,5 +78,9 @@ class ReplayedBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
         """How likely the policy is to take these actions under these skills, in states that follow each other."""
 
     @abstractmethod
+    def shown(self, agent: Agent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Shaped[Array, "t ..."]:
+        """What objectives see of states that follow each other, each with the action taken in it."""
+
+    @abstractmethod
     def with_controller(self, agent: Agent, key: RandomKey, env_spec: EnvSpec, skills: int) -> Agent:
         """The agent with a fresh controller that mixes its skills state by state."""

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.dists import TruncatedNormal
@@ -289,6 +289,13 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
         critic = old if keep_critic else eqx.tree_at(lambda one: one.trunk, fresh, old.trunk)
         target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
         return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
+
+    def shown(
+        self, agent: DDPGAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
+    ) -> Shaped[Array, "t ..."]:
+        """The states themselves."""
+        del agent, action
+        return obs
 
     def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
         """The agent with a fresh controller over its skills, at first indifferent between them."""

@@ -269,8 +269,10 @@ class _Loop:
         if job.strategy.kind == "grid":
             return best_tried(segments)
         if job.strategy.kind == "infer" and job.objective is not None:
-            obs, reward = (jnp.concatenate([segment[field] for segment in segments]) for field in (0, 2))
-            return np.asarray(job.objective.infer_skill(self._run.lent_model(), obs, reward))
+            show = jax.jit(job.backbone.shown)
+            states = [show(self._state.agent, one.obs, one.action) for one in segments if len(one.reward)]
+            rewards = jnp.concatenate([segment.reward for segment in segments])
+            return np.asarray(job.objective.infer_skill(self._run.lent_model(), jnp.concatenate(states), rewards))
         return regress(job.backbone, self._state.agent, job.rewarded.skills, segments)
 
     def _next_boundary(self) -> int:

@@ -304,13 +304,19 @@ def finetuning(source: JobRun, task: str, skill: str | None, snapshot: int | Non
             f"{source.folder} was trained with a task's reward already; give a run of `skillscape pretrain`."
         )
     step, _, _ = source.snapshot(snapshot)
+    backbone, rule = config.backbone.for_task(pretrained=True), skill or config.objective.adaptation
+    if rule == "infer" and backbone.features(source.spec) != config.backbone.features(source.spec):
+        raise UserError(
+            f"{source.folder} scored what fine-tuning does not compute, so no skill can be inferred from it; "
+            "choose --skill random, an index, or regress."
+        )
     return replace(
         config,
         phase="finetune",
         task=task,
         noise=0.0,
-        backbone=config.backbone.for_task(pretrained=True),
-        skill=skill or config.objective.adaptation,
+        backbone=backbone,
+        skill=rule,
         source=source.folder.name,
         snapshot=step,
         snapshots=(),

@@ -404,12 +404,15 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], skill: Float[Array, "t z"], action: Float[Array, "t a"]
     ) -> Float[Array, " t"]:
         """How likely the policy is to take these actions, one after the other, having seen what came before."""
-        world = agent.world.params
-        before = jnp.concatenate([jnp.zeros_like(action[:1]), action[:-1]])
-        first = jnp.zeros(action.shape[:1]).at[0].set(1.0)
-        states, _ = world.dynamics.observe(world.embed(obs)[None], before[None], first[None], jax.random.key(0))
+        states = _understood(agent.world.params, obs, action)
         distribution: TruncatedNormal = jax.vmap(agent.actor.params)(states.feature[0], skill)
         return distribution.log_prob(action)
+
+    def shown(
+        self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
+    ) -> Float[Array, "t x"]:
+        """What imagined states are scored by: the model's memory of the states."""
+        return self._lend(_understood(agent.world.params, obs, action))[0]
 
     # Learning
 
@@ -576,6 +579,14 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
 
         state, (reward, metrics) = jax.lax.scan(step, objective_state, (rows, jax.random.split(key, times)))
         return state, reward, jax.tree.map(jnp.mean, metrics)
+
+
+def _understood(world: WorldModel, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Latent:
+    """Posterior states [1, t] of an episode from its start; ``action``: taken in each state."""
+    before = jnp.concatenate([jnp.zeros_like(action[:1]), action[:-1]])
+    first = jnp.zeros(action.shape[:1]).at[0].set(1.0)
+    states, _ = world.dynamics.observe(world.embed(obs)[None], before[None], first[None], jax.random.key(0))
+    return states
 
 
 def _update(objective: Objective[Any], state: PyTree, seen: Experience, key: RandomKey) -> tuple[PyTree, Metrics]:
