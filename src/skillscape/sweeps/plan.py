@@ -264,8 +264,10 @@ def _pretrained(
         if step not in kept:
             listed = ", ".join(f"{one}" for one in sorted(kept))
             raise UserError(f"snapshots cannot have {step}: the runs of this preset and budget keep {listed}.")
-    # Methods without skills have nothing to choose.
-    rules = (None,) if job.rewarded.skills.width == 0 else tuple(None if one == OWN else one for one in sweep.skills)
+    # Methods without skills have nothing to choose, and the method's own rule is the same run by either name.
+    own = (OWN, job.rewarded.adaptation)
+    named_rules = dict.fromkeys(None if rule in own else rule for rule in sweep.skills)
+    rules = (None,) if job.rewarded.skills.width == 0 else tuple(named_rules)
     for task, rule, snapshot in itertools.product(tasks_of(sweep, env), rules, sweep.snapshots or (None,)):
         run = PlannedRun(
             "finetune", "", method, env, task, 0, preset, budget[1], noise, rule, snapshot, objective, backbone
