@@ -106,7 +106,7 @@ def test_trajectories_keep_the_colour_of_their_skill():
     assert len(axes.get_xticks()) == len(axes.get_yticks()) == 0
 
 
-@pytest.mark.parametrize(("skills", "shown"), [(4, True), (20, True), (21, False)])
+@pytest.mark.parametrize(("skills", "shown"), [(1, False), (4, True), (20, True), (21, False)])
 def test_legend_up_to_twenty_skills(skills, shown):
     axes = style.new_figure(3, 3).subplots()
     mazes.plot_trajectories(axes, scattered(SQUARE, skills), SQUARE, "title")
@@ -142,6 +142,16 @@ def test_panels_with_different_skills_have_their_own_legends(saved, tmp_path):
     (figure,) = saved
     assert [len(axes.get_legend().get_texts()) for axes in figure.axes] == [20, 5]
     assert_no_text_collides(figure)
+
+
+def test_a_panel_without_skills_does_without_a_legend(saved, tmp_path):
+    panels = [mazes.Panel(name, scattered(SQUARE, skills)) for name, skills in (("SD3", 10), ("APT", 1), ("CIC", 10))]
+    mazes.trajectory_figure(panels, SQUARE, tmp_path / "mixed.png")
+    mazes.trajectory_figure(panels[1:2], SQUARE, tmp_path / "none.png")
+    mixed, none = saved
+    assert [axes.get_legend() for axes in mixed.axes] == [None] * 3
+    assert sorted(text for text in texts(mixed) if text.isdigit()) == [str(skill) for skill in range(10)]
+    assert not [text for text in texts(none) if text.isdigit()]
 
 
 def test_a_long_caption_breaks_between_its_items(saved, tmp_path):

@@ -62,7 +62,7 @@ def plot_trajectories(
 ) -> None:
     """Draw every rollout [k, r, t + 1, 2] as a thin line in the colour of its skill, with a dot where it ends.
 
-    A black dot marks the start. The legend beside the axes, one square per skill, appears for up to 20 skills.
+    A black dot marks the start. The legend beside the axes, one square per skill, appears for 2 to 20 skills.
     """
     positions = np.asarray(positions, dtype=np.float64)
     skills, rollouts = positions.shape[:2]
@@ -75,7 +75,7 @@ def plot_trajectories(
     axes.scatter(start_x, start_y, s=26, c="black", edgecolors="white", linewidths=0.6, zorder=6)
     draw_walls(axes, layout)
     axes.set_title(title, pad=4)
-    if legend and skills <= LEGEND_SKILLS:
+    if legend and 1 < skills <= LEGEND_SKILLS:
         axes.legend(
             handles=_skill_handles(skills),
             loc="center left",
@@ -92,12 +92,15 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
     """Save panels of trajectories side by side, captions below, in rows of at most four.
 
     Several panels with the same number of skills share one legend under the figure; otherwise each has its own.
+    A panel without skills, with one policy that is, needs none.
     """
-    counts = {np.shape(panel.positions)[0] for panel in panels}
+    counts = {np.shape(panel.positions)[0] for panel in panels} - {1}
     shared = len(counts) == 1 and len(panels) > 1
     rows, columns = grid_shape(len(panels), 4)
     width, height = _panel_size(layout)
-    beside = 0.0 if shared or max(counts) > LEGEND_SKILLS else 0.9  # inches a legend takes beside each panel
+    beside = (
+        0.0 if shared or not counts or max(counts) > LEGEND_SKILLS else 0.9
+    )  # inches a legend takes beside each panel
     with styled():
         figure = new_figure(columns * (width + beside), rows * (height + 0.55) + 0.4, layout="compressed")
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
