@@ -84,6 +84,9 @@ class Counter(ReplayedBackbone[Counted, Any]):
     def log_prob(self, agent, obs, skill, action):
         return jnp.zeros(len(obs))
 
+    def shown(self, agent, obs, action):
+        return obs
+
     def with_controller(self, agent, key, env_spec, skills):
         return agent
 
