@@ -48,7 +48,7 @@ def train_until(method, folder, rows, send, *flags, log="metrics.csv"):
     """Start training, send a signal once the log has so many rows, and wait for the end."""
     process = subprocess.Popen(
         # On a busy machine whoever watches must come first, or the training is over before the signal.
-        ["nice", "-n", "15", *command(method, folder, *flags)],
+        ["nice", "-n", "5", *command(method, folder, *flags)],
         env=environment(method),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
