@@ -18,6 +18,8 @@ def aggregate_figure(found: Mapping[tuple[str, str], Estimate], path: Path, note
         figure = new_figure(PANEL_INCHES * len(statistics) + 1.2, ROW_INCHES * len(methods) + 1.1)
         panels = figure.subplots(1, len(statistics), sharey=True, squeeze=False)[0]
         for axes, name in zip(panels, statistics, strict=True):
+            # A bar's left end would otherwise be the edge of the panel, as if it had been cut.
+            axes.use_sticky_edges = False
             for row, method in enumerate(methods):
                 one = found[method, name]
                 colour, _ = method_look(row)
