@@ -47,12 +47,13 @@ def train(method, folder, *flags, steps=STEPS, largest_file=None):
 def train_until(method, folder, rows, send, *flags, log="metrics.csv"):
     """Start training, send a signal once the log has so many rows, and wait for the end."""
     process = subprocess.Popen(
-        # On a busy machine whoever watches must come first, or the training is over before the signal.
-        ["nice", "-n", "5", *command(method, folder, *flags)],
+        command(method, folder, *flags),
         env=environment(method),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # What a shell runs in the background ignores Ctrl-C, and its children with it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while process.poll() is None and rows_of(folder, log) < rows:
         time.sleep(0.002)
