@@ -26,6 +26,14 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+# What a shell runs in the background ignores Ctrl-C, and its children with it.
+LISTENING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 def command(method, folder, *flags, steps=STEPS):
     """A training process of 400 steps per iteration that saves every 800."""
     options = ["--preset", "smoke", "--steps", str(steps), "--out", str(folder), *flags]
@@ -47,13 +55,11 @@ def train(method, folder, *flags, steps=STEPS, largest_file=None):
 def train_until(method, folder, rows, send, *flags, log="metrics.csv"):
     """Start training, send a signal once the log has so many rows, and wait for the end."""
     process = subprocess.Popen(
-        command(method, folder, *flags),
+        [sys.executable, "-c", LISTENING, *command(method, folder, *flags)],
         env=environment(method),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What a shell runs in the background ignores Ctrl-C, and its children with it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while process.poll() is None and rows_of(folder, log) < rows:
         time.sleep(0.002)
