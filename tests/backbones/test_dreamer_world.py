@@ -11,10 +11,8 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.observations import ConvolutionalDecoder, PatchDecoder, VectorDecoder
 from skillscape.backbones.dreamer.world_model import balanced_divergence
 from skillscape.errors import UserError
-from skillscape.nets import MLP
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.types import EnvSpec, Sequences
 from skillscape.vision import prepared
@@ -75,24 +73,6 @@ def test_images_come_back_as_images(backbone):
     assert embedding.shape == (64,)
     image = jax.eval_shape(lambda model, feature: model.decoder(feature), model, jnp.zeros(1224))
     assert image.shape == (64, 64, 3)
-
-
-def make_decoder(kind):
-    key = jax.random.key(0)
-    if kind == "convolutions":
-        return ConvolutionalDecoder.create(key, 5, 3, 1, "relu")
-    if kind == "patches":
-        return PatchDecoder.create(key, 5, (64, 32, 3), 8, 4, "relu")
-    return VectorDecoder(MLP.create(key, 5, (6,), 7))
-
-
-@pytest.mark.parametrize("kind", ["convolutions", "patches", "vectors"])
-def test_the_error_of_a_decoder_is_that_of_what_it_decodes(kind):
-    decoder = make_decoder(kind)
-    feature = jax.random.normal(jax.random.key(1), (5,))
-    mean = np.asarray(decoder(feature))
-    obs = np.random.default_rng(0).normal(size=mean.shape).astype("f4")
-    assert decoder.squared_error(feature, jnp.asarray(obs)) == pytest.approx(((mean - obs) ** 2).sum(), rel=1e-5)
 
 
 def test_other_images_than_the_convolutions_are_made_for_are_refused():

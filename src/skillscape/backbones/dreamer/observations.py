@@ -7,7 +7,6 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from skillscape.errors import UserError
@@ -35,10 +34,6 @@ class Decoder(eqx.Module):
     @abstractmethod
     def __call__(self, feature: Float[Array, " f"]) -> Float[Array, "..."]:
         """The mean of one observation."""
-
-    @abstractmethod
-    def squared_error(self, feature: Float[Array, " f"], obs: Float[Array, "..."]) -> Float[Array, ""]:
-        """How far this mean is from a prepared observation: Σ (mean − obs)²."""
 
 
 class ConvolutionalEncoder(Encoder):
@@ -89,10 +84,6 @@ class ConvolutionalDecoder(Decoder):
         last = self.layers[-1]
         return convolve_transposed(image, last.weight) + last.bias[None, None, :]
 
-    def squared_error(self, feature: Float[Array, " f"], obs: Float[Array, "h w c"]) -> Float[Array, ""]:
-        """Σ (mean − obs)²."""
-        return jnp.sum((self(feature) - obs) ** 2)
-
 
 class PatchEncoder(Encoder):
     """One linear layer shared by all patches, one on all of them together: products only, which a CPU is fast at."""
@@ -138,21 +129,11 @@ class PatchDecoder(Decoder):
         patch = Linear.create(patch_key, width, size * size * shape[2])
         return PatchDecoder(Linear.create(split_key, inputs, number * width), patch, shape, size, activation)
 
-    def _rows(self, feature: Float[Array, " f"]) -> Float[Array, "p q"]:
-        """The mean of the image, patch by patch."""
-        hidden = ACTIVATIONS[self.activation](self.split(feature))
-        return jax.vmap(self.patch)(hidden.reshape(-1, self.patch.weight.shape[1]))
-
     def __call__(self, feature: Float[Array, " f"]) -> Float[Array, "h w c"]:
         """The mean of the image."""
-        grid = self._rows(feature).reshape(self.shape[0] // self.size, self.shape[1] // self.size, -1)
-        return from_depth(grid, self.size)
-
-    def squared_error(self, feature: Float[Array, " f"], obs: Float[Array, "h w c"]) -> Float[Array, ""]:
-        """Σ (mean − obs)²."""
-        # The observation is cut into patches: putting the mean's together costs more than all products here.
-        rows = self._rows(feature)
-        return jnp.sum((rows - to_depth(obs, self.size).reshape(rows.shape)) ** 2)
+        hidden = ACTIVATIONS[self.activation](self.split(feature))
+        rows = jax.vmap(self.patch)(hidden.reshape(-1, self.patch.weight.shape[1]))
+        return from_depth(rows.reshape(self.shape[0] // self.size, self.shape[1] // self.size, -1), self.size)
 
 
 def patches(shape: tuple[int, ...], size: int) -> int:
@@ -180,7 +161,3 @@ class VectorDecoder(Decoder):
     def __call__(self, feature: Float[Array, " f"]) -> Float[Array, " d"]:
         """The mean of the vector."""
         return self.network(feature)
-
-    def squared_error(self, feature: Float[Array, " f"], obs: Float[Array, " d"]) -> Float[Array, ""]:
-        """Σ (mean − obs)²."""
-        return jnp.sum((self(feature) - obs) ** 2)

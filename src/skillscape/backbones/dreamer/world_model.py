@@ -207,7 +207,8 @@ class WorldModel(eqx.Module):
         """
         understood, prior = self.understand(batch, key)
         feature = understood.posterior.feature
-        image = 0.5 * jnp.mean(jax.vmap(jax.vmap(self.decoder.squared_error))(feature, prepared(batch.obs)))
+        misses = jax.vmap(jax.vmap(self.decoder))(feature) - prepared(batch.obs)
+        image = 0.5 * jnp.sum(misses**2) / batch.first.size
         read = feature if reward_shapes_model else jax.lax.stop_gradient(feature)
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
         divergence, nats = balanced_divergence(understood.posterior.logits, prior, balance, free_nats)
