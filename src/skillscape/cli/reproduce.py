@@ -76,7 +76,10 @@ def reproduce_command(arguments: list[str]) -> None:
         print("usage: skillscape reproduce NAME [--seeds K] [--preset PRESET] [--out DIR] …\n")
         mazes = [(name, first_sentence(make.__doc__)) for name, make in EXPERIMENTS.items()]
         maps = ("maps", "SD3's density of each skill, and its KL bonus early and late, in the square maze.")
-        benchmarks = [(name, f"URLB. {first_sentence(kind.compare.__doc__)}") for name, kind in BENCHMARKS.items()]
+        benchmarks = [
+            (name, f"URLB from {kind.shown}. {first_sentence(kind.compare.__doc__)}")
+            for name, kind in BENCHMARKS.items()
+        ]
         print_table([*mazes, maps, *benchmarks])
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:

@@ -31,7 +31,7 @@ NOISE = 0.1
 
 
 def methods_compared(methods: Sequence[str]) -> tuple["Variant", ...]:
-    """Every method as it comes: the state table of the paper."""
+    """Every method as it comes: a table of the paper."""
     return tuple(Variant(method, method) for method in methods)
 
 
@@ -66,6 +66,11 @@ class Kind(NamedTuple):
     """Those of the paper."""
     domains: tuple[str, ...]
     """Likewise."""
+
+    @property
+    def shown(self) -> str:
+        """What its agents observe."""
+        return "images" if self.domains[0] in PIXEL_DOMAINS else "states"
 
 
 UNRELATED_TO_SKILLS = ("icm", "disagreement", "rnd", "apt", "protorl")
