@@ -182,6 +182,7 @@ def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  
     value, _ = model.loss(
         batch,
         jax.random.key(0),
+        unit=jnp.ones(()),
         divergence_scale=backbone.divergence_scale,
         balance=backbone.balance,
         free_nats=backbone.free_nats,

@@ -177,8 +177,13 @@ HOSTED_PRESETS: dict[str, Callable[[str | None, str], HostedSettings]] = {
 }
 
 
-def _seen_objective(method: str, env: str, width: int, density_width: int) -> Objective[Any]:
-    """The method on what a world model remembers of images: vectors whose entries have mean zero and variance one."""
+def _seen_objective(
+    method: str, env: str, width: int, density_width: int, learning_rate: float | None = None
+) -> Objective[Any]:
+    """The method on what a world model remembers of images: vectors whose entries have mean zero and variance one.
+
+    learning_rate: the method's own if None, or if it has several.
+    """
     maze = env.startswith(MAZE_PREFIX)
     made = _hosted_objective(method, env, width, density_width, density_width // 2)
     # Mazes are told apart from the rest as without images: their short episodes are of one of ten skills.
@@ -188,6 +193,10 @@ def _seen_objective(method: str, env: str, width: int, density_width: int) -> Ob
     if method == "sd3":
         # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
         changes |= {"latent_dim": 16, "decoder_variance": 4.0, "floor": -1.0, "latent_samples": 0, "reward_scale": 1.0}
+        if maze:
+            changes["bonus_scale"] = SD3().bonus_scale
+    if learning_rate is not None and "learning_rate" in vars(made):
+        changes["learning_rate"] = learning_rate
     return replace(made, **changes)
 
 
@@ -200,8 +209,8 @@ def _seen_paper(method: str | None, env: str) -> HostedSettings:
 
 
 def _seen_laptop(method: str | None, env: str) -> HostedSettings:
-    """What two cores learn in an hour: 20,000 frames of a body, 20,000 steps in a maze."""
-    objective = None if method is None else _seen_objective(method, env, 256, 64)
+    """What two cores learn in an hour: 20,000 frames of a body, 20,000 steps in a maze; so few updates are larger."""
+    objective = None if method is None else _seen_objective(method, env, 256, 64, learning_rate=1e-3)
     steps = 20_000 if env.startswith(MAZE_PREFIX) else 10_000
     return HostedSettings(objective, dreamer("laptop", method), steps, 10_000, 2_500, 3, snapshots=(10_000,))
 

@@ -179,7 +179,13 @@ def descent(reward_shapes_model=False):
 
     def loss(model, batch):
         return model.loss(
-            batch, KEY, divergence_scale=1.0, balance=0.8, free_nats=1.0, reward_shapes_model=reward_shapes_model
+            batch,
+            KEY,
+            unit=jnp.ones(()),
+            divergence_scale=1.0,
+            balance=0.8,
+            free_nats=1.0,
+            reward_shapes_model=reward_shapes_model,
         )
 
     return quick(jax.value_and_grad(loss, has_aux=True))

@@ -37,7 +37,7 @@ class Dreamed:
         self._act: Callable[..., tuple[Array, PyTree]] = jax.jit(
             lambda policy, carry, obs, skill: backbone.act(policy, carry, obs, skill, jax.random.key(0), False)
         )
-        self._predict = jax.jit(lambda world, batch: world.predict(batch, CONTEXT, jax.random.key(0)))
+        self._predict = jax.jit(backbone.predict, static_argnums=2)
 
     @property
     def horizon(self) -> int:
@@ -67,7 +67,7 @@ class Dreamed:
             skill=jnp.broadcast_to(jnp.asarray(skill), (1, length, len(skill))),
             first=jnp.asarray(first),
         )
-        expected = np.asarray(self._predict(self._agent.world.params, batch))[0]
+        expected = np.asarray(self._predict(self._agent, batch, CONTEXT))[0]
         imagined = np.clip(np.round(255 * (expected + 0.5)), 0, 255).astype(np.uint8)
         return real, np.concatenate([real[:CONTEXT], imagined])
 

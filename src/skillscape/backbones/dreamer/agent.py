@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from skillscape.backbones.base import ReplayedBackbone
+from skillscape.backbones.dreamer.frames import Frames, shown
 from skillscape.backbones.dreamer.imagination import (
     BINS,
     Actor,
@@ -47,8 +48,8 @@ from skillscape.nets import MLP, Activation
 from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, decaying_adam, descend, learner
 from skillscape.skills import SkillSpace
+from skillscape.stats import Moments
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Sequences, Spec, View
-from skillscape.vision import prepared
 
 
 class DreamerAgent(NamedTuple):
@@ -61,6 +62,8 @@ class DreamerAgent(NamedTuple):
     """A copy of the critic as it was some updates ago."""
     intrinsic: Learner[MLP] | None
     """The skill-conditioned reward head, where replayed states are scored and not imagined ones."""
+    frames: Frames | None
+    """Running moments of the frames, where the model sees them standardised."""
     scale: Float[Array, ""]
     """Running size of the rewards, or range of the returns."""
     updates: Int[Array, ""]
@@ -69,6 +72,7 @@ class DreamerAgent(NamedTuple):
 class Policy(NamedTuple):
     """The part of an agent that acts."""
 
+    frames: Frames | None
     encoder: Encoder
     dynamics: RSSM
     actor: Actor
@@ -98,6 +102,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """Numbers kept of each patch."""
     embedding: int = 256
     """Of patches and of vectors; convolutions have 32 times ``depth``."""
+    standardise_frames: bool = False
+    """Show the model how images differ from the mean image so far, in units of how much they do."""
     memory: int = 200
     """Deterministic state."""
     hidden: int = 200
@@ -317,9 +323,14 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         if self.reward_on != "imagined":
             width, outputs = head_sizes(feature, skills)
             intrinsic = learner(self._model_transform, self._head(keys[6], width, outputs))
-        return self._fresh(world, actor, self._critic(keys[5], feature + skills.width, successor), intrinsic)
+        standardised = self.standardise_frames and env_spec.is_image
+        frames = Frames(Moments.create(env_spec.obs_shape)) if standardised else None
+        critic = self._critic(keys[5], feature + skills.width, successor)
+        return self._fresh(world, actor, critic, intrinsic, frames)
 
-    def _fresh(self, world: WorldModel, actor: Actor, critic: Critic, intrinsic: Learner[MLP] | None) -> DreamerAgent:
+    def _fresh(
+        self, world: WorldModel, actor: Actor, critic: Critic, intrinsic: Learner[MLP] | None, frames: Frames | None
+    ) -> DreamerAgent:
         """An agent that has learned nothing with these networks yet."""
         return DreamerAgent(
             world=learner(self._model_transform, world),
@@ -327,12 +338,13 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
             critic=learner(self._transform, critic),
             target=critic,
             intrinsic=intrinsic,
+            frames=frames,
             scale=jnp.ones(()),
             updates=jnp.asarray(0, jnp.int32),
         )
 
     def adapt(self, agent: DreamerAgent, key: RandomKey, *, keep_critic: bool = False) -> DreamerAgent:
-        """Keep encoder, dynamics, decoder and actor; fresh reward head, critic (unless kept) and optimisers."""
+        """Keep the world model but for its heads, and the actor; fresh heads, critic (unless kept) and optimisers."""
         reward_key, ends_key, critic_key = jax.random.split(key, 3)
         old, critic = agent.world.params, agent.critic.params
         feature = self._feature_width
@@ -346,7 +358,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         inputs = critic.network.layers[0].weight.shape[1]
         successor = critic.outputs if critic.kind == "successor" else 0
         fresh = critic if keep_critic else self._critic(critic_key, inputs, successor)
-        return self._fresh(world, agent.actor.params, fresh, None)
+        return self._fresh(world, agent.actor.params, fresh, None, agent.frames)
 
     def with_controller(self, agent: DreamerAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DreamerAgent:
         """The agent with a fresh controller over its skills, at first indifferent between them."""
@@ -365,9 +377,9 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         return Belief(jnp.zeros((rows, self.memory)), jnp.zeros(rows, jnp.int32))
 
     def acting(self, agent: DreamerAgent) -> Policy:
-        """Encoder, dynamics and actor."""
+        """Moments of frames, encoder, dynamics and actor."""
         world = agent.world.params
-        return Policy(world.encoder, world.dynamics, agent.actor.params)
+        return Policy(agent.frames, world.encoder, world.dynamics, agent.actor.params)
 
     def act(
         self,
@@ -387,7 +399,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         deter, sample = dynamics.nothing(rows)
         fresh = jax.vmap(dynamics.advance)(deter, sample, jnp.zeros((rows, actions)))
         deter = jnp.where(carry.time[:, None] == 0, fresh, carry.deter)
-        shares = jax.vmap(dynamics.share)(jax.vmap(policy.encoder)(prepared(obs)))
+        shares = jax.vmap(dynamics.share)(jax.vmap(policy.encoder)(shown(policy.frames, obs)))
         logits = jax.vmap(dynamics.correct)(deter, shares)
 
         def draw(key: RandomKey, time: Int[Array, ""]) -> tuple[Float[Array, " s"], Float[Array, " a"]]:
@@ -404,7 +416,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], skill: Float[Array, "t z"], action: Float[Array, "t a"]
     ) -> Float[Array, " t"]:
         """How likely the policy is to take these actions, one after the other, having seen what came before."""
-        states = _understood(agent.world.params, obs, action)
+        states = _understood(agent, obs, action)
         distribution: TruncatedNormal = jax.vmap(agent.actor.params)(states.feature[0], skill)
         return distribution.log_prob(action)
 
@@ -412,7 +424,13 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Float[Array, "t x"]:
         """What imagined states are scored by: the model's memory of the states."""
-        return self._lend(_understood(agent.world.params, obs, action))[0]
+        return self._lend(_understood(agent, obs, action))[0]
+
+    def predict(self, agent: DreamerAgent, batch: Sequences, context: int) -> Float[Array, "b t ..."]:
+        """Prepared observations from ``context`` on as the world model expects them after the ones before."""
+        known = batch._replace(obs=shown(agent.frames, batch.obs))
+        expected = agent.world.params.predict(known, context, jax.random.key(0))
+        return expected if agent.frames is None else agent.frames.restored(expected)
 
     # Learning
 
@@ -426,11 +444,12 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     ) -> tuple[DreamerAgent, PyTree, Metrics]:
         """World model → objective on replayed states → imagine with its skills → rewards → actor → critic."""
         world_key, model_key, head_key, start_key, dream_key = jax.random.split(key, 5)
-        world, (understood, metrics) = self._improve_world(agent.world, batch, world_key)
+        frames = None if agent.frames is None else agent.frames.include(batch.obs)
+        world, (understood, metrics) = self._improve_world(agent.world, frames, batch, world_key)
         seen, feature = self._replayed(understood, batch)
         objective_state, model_metrics = _update(objective, objective_state, seen, model_key)
         metrics = {**metrics, **model_metrics}
-        agent = agent._replace(world=world)
+        agent = agent._replace(world=world, frames=frames)
         if agent.intrinsic is not None:
             intrinsic, objective_state, head_metrics = teach(
                 self._model_transform, agent.intrinsic, objective, objective_state, seen, feature, head_key
@@ -443,12 +462,13 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         return agent, objective_state, {**metrics, **behaviour_metrics}
 
     def _improve_world(
-        self, world: Learner[WorldModel], batch: Sequences, key: RandomKey
+        self, world: Learner[WorldModel], frames: Frames | None, batch: Sequences, key: RandomKey
     ) -> tuple[Learner[WorldModel], tuple[Understood, Metrics]]:
         def loss(world: WorldModel) -> tuple[Float[Array, ""], tuple[Understood, Metrics]]:
             return world.loss(
-                batch,
+                batch._replace(obs=shown(frames, batch.obs)),
                 key,
+                unit=jnp.ones(()) if frames is None else frames.unit,
                 divergence_scale=self.divergence_scale,
                 balance=self.balance,
                 free_nats=self.free_nats,
@@ -581,11 +601,13 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         return state, reward, jax.tree.map(jnp.mean, metrics)
 
 
-def _understood(world: WorldModel, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Latent:
+def _understood(agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Latent:
     """Posterior states [1, t] of an episode from its start; ``action``: taken in each state."""
     before = jnp.concatenate([jnp.zeros_like(action[:1]), action[:-1]])
     first = jnp.zeros(action.shape[:1]).at[0].set(1.0)
-    states, _ = world.dynamics.observe(world.embed(obs)[None], before[None], first[None], jax.random.key(0))
+    world = agent.world.params
+    embedding = world.embed(shown(agent.frames, obs))
+    states, _ = world.dynamics.observe(embedding[None], before[None], first[None], jax.random.key(0))
     return states
 
 

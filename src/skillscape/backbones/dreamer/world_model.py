@@ -196,6 +196,7 @@ class WorldModel(eqx.Module):
         batch: Sequences,
         key: RandomKey,
         *,
+        unit: Float[Array, ""],
         divergence_scale: float,
         balance: float,
         free_nats: float,
@@ -203,12 +204,13 @@ class WorldModel(eqx.Module):
     ) -> tuple[Float[Array, ""], tuple[Understood, Metrics]]:
         """−log p(obs) − log p(reward) + KL, all of unit variance, constants left out; means over batch and time.
 
+        ``unit``: what one of an observation is worth, in numbers of unit variance.
         ``reward_shapes_model``: whether the reward's gradient reaches the states, or only its own head.
         """
         understood, prior = self.understand(batch, key)
         feature = understood.posterior.feature
         misses = jax.vmap(jax.vmap(self.decoder))(feature) - prepared(batch.obs)
-        image = 0.5 * jnp.sum(misses**2) / batch.first.size
+        image = 0.5 * unit**2 * jnp.sum(misses**2) / batch.first.size
         read = feature if reward_shapes_model else jax.lax.stop_gradient(feature)
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
         divergence, nats = balanced_divergence(understood.posterior.logits, prior, balance, free_nats)
