@@ -77,7 +77,7 @@ def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
     networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
     head = shapes.intrinsic and learner(backbone._model_transform, filled(shapes.intrinsic.params, 3))
     state = quick(lambda: objective.init(jax.random.key(1), backbone.features(spec)))()
-    return backbone._fresh(*networks, head), state
+    return backbone._fresh(*networks, head, None), state
 
 
 @cache

@@ -274,7 +274,7 @@ def moving_dots(rows, times, seed):
 @pytest.mark.slow
 def test_held_out_images_are_foreseen_better_than_by_copying_the_last_one():
     model = SEER.init(jax.random.key(0), DOT, Extrinsic()).world
-    improve = jax.jit(lambda model, batch, key: SEER._improve_world(model, batch, key)[0])
+    improve = jax.jit(lambda model, batch, key: SEER._improve_world(model, None, batch, key)[0])
     data = moving_dots(512, 16, seed=0)
     generator = np.random.default_rng(0)
     for update in range(700):

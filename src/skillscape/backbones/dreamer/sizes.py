@@ -8,6 +8,8 @@ from skillscape.backbones.dreamer.agent import Dreamer
 
 UNSCALED = ("rnd", "aps")
 """Methods whose rewards have a unit of their own: a running deviation, or features that the critic shares."""
+NOISY = ("diayn", "sd3")
+"""Methods of skills that are told apart, which by themselves would end in one motion each."""
 BY_VALUES_ALONE = ("apt", "aps", "cic")
 """Methods whose reward the actor learns of by the critic alone: distances to neighbours, as in the reference."""
 
@@ -75,7 +77,7 @@ def dreamer(size: str, method: str | None) -> Dreamer:
     if method is None:
         return backbone.for_task(pretrained=False)
     changes: dict[str, Any] = {}
-    if method == "diayn":
+    if method in NOISY:
         changes["entropy"] = 0.1
     if method in UNSCALED:
         changes["normalise"] = "none"
