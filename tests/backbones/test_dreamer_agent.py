@@ -296,7 +296,7 @@ def test_the_world_model_does_not_learn_from_behaviour():
     batch = sequences()
     after, _, _ = learning()(agent, state, batch, KEY)
     world_key = jax.random.split(KEY, 5)[0]
-    alone, _ = quick(TINY._improve_world)(agent.world, batch, world_key)
+    alone, _ = quick(TINY._improve_world)(agent.world, None, batch, world_key)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), after.world, alone)
 
 

@@ -1,4 +1,4 @@
-"""Frames as deviations from the mean frame: the numbers, and every place of the agent that shows frames to the model."""
+"""Frames as deviations from the mean frame: the numbers, and every way by which the model is shown frames."""
 
 from dataclasses import replace
 

@@ -116,6 +116,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """Of every layer of the heads, actor and critic."""
     layers: int = 4
     """Hidden layers of the heads, actor and critic."""
+    skill_scale: float = 1.0
+    """What the skill is multiplied by where it enters actor and critic, beside features of hundreds of entries."""
     activation: Activation = "elu"
     uniform_mix: float = 0.0
     """Share of every categorical that is spread evenly (DreamerV3: 0.01)."""
@@ -277,15 +279,15 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         if successor_width:
             if self.critic == "two-hot":
                 raise UserError("Successor features are no single value; use --backbone.critic normal.")
-            return Critic(self._head(key, inputs, successor_width), "successor")
+            return Critic(self._head(key, inputs, successor_width), "successor", self.skill_scale)
         if self.critic == "normal":
-            return Critic(self._head(key, inputs, 1), "normal")
+            return Critic(self._head(key, inputs, 1), "normal", self.skill_scale)
         network = self._head(key, inputs, BINS)
         # A fresh critic says zero everywhere.
         silent = eqx.tree_at(
             lambda one: (one.layers[-1].weight, one.layers[-1].bias), network, replace_fn=jnp.zeros_like
         )
-        return Critic(silent, "two-hot")
+        return Critic(silent, "two-hot", self.skill_scale)
 
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DreamerAgent:
         """Fresh networks; the target is a copy of the critic."""
@@ -317,7 +319,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
             reward=self._head(keys[2], feature, 1),
             ends=self._head(keys[3], feature, 1) if self.predict_ends else None,
         )
-        actor = Actor(self._head(keys[4], feature + skills.width, 2 * env_spec.action_dim), None)
+        actor = Actor(self._head(keys[4], feature + skills.width, 2 * env_spec.action_dim), None, self.skill_scale)
         successor = skills.width if objective.critic_head == "skill" else 0
         intrinsic = None
         if self.reward_on != "imagined":
@@ -367,7 +369,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         indifferent = eqx.tree_at(
             lambda one: (one.layers[-1].weight, one.layers[-1].bias), network, replace_fn=jnp.zeros_like
         )
-        actor = Actor(agent.actor.params.network, indifferent)
+        actor = Actor(agent.actor.params.network, indifferent, self.skill_scale)
         return agent._replace(actor=learner(self._transform, actor))
 
     # Acting

@@ -29,6 +29,8 @@ class Actor(eqx.Module):
 
     network: MLP
     controller: MLP | None
+    skill_scale: float = eqx.field(static=True, default=1.0)
+    """What the skill is multiplied by where it enters, beside features of hundreds of entries."""
 
     def __call__(self, feature: Float[Array, " f"], skill: Float[Array, " z"]) -> TruncatedNormal:
         """The distribution of one action."""
@@ -41,7 +43,7 @@ class Actor(eqx.Module):
     def _moments(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]
     ) -> tuple[Float[Array, " a"], Float[Array, " a"]]:
-        mean, raw = jnp.split(self.network(jnp.concatenate([feature, skill])), 2)
+        mean, raw = jnp.split(self.network(jnp.concatenate([feature, self.skill_scale * skill])), 2)
         return jnp.tanh(mean), 2 * jax.nn.sigmoid(raw / 2) + 0.1
 
 
@@ -50,6 +52,8 @@ class Critic(eqx.Module):
 
     network: MLP
     kind: CriticKind = eqx.field(static=True)
+    skill_scale: float = eqx.field(static=True, default=1.0)
+    """As the actor's."""
 
     @property
     def outputs(self) -> int:
@@ -57,7 +61,7 @@ class Critic(eqx.Module):
         return self.network.layers[-1].bias.shape[0]
 
     def _raw(self, feature: Float[Array, "p q f"], skill: Float[Array, "q z"]) -> Float[Array, "p q out"]:
-        skills = jnp.broadcast_to(skill[None], (feature.shape[0], *skill.shape))
+        skills = jnp.broadcast_to(self.skill_scale * skill[None], (feature.shape[0], *skill.shape))
         return jax.vmap(jax.vmap(self.network))(jnp.concatenate([feature, skills], axis=-1))
 
     def values(self, feature: Float[Array, "p q f"], skill: Float[Array, "q z"]) -> Float[Array, "p q"]:

@@ -31,6 +31,7 @@ def _laptop() -> Dreamer:
         divergence_scale=0.1,
         model_learning_rate=1e-3,
         learning_rate=3e-4,
+        skill_scale=5.0,
         groups=16,
         classes=16,
         units=256,
