@@ -1,7 +1,8 @@
 """Core time of what runs are made of, for the estimates of `skillscape sweep --dry-run`.
 
 `python benchmarks/rates.py [PART …]` writes src/skillscape/sweeps/data/rates.json. The parts are acting, compact,
-paper, smoke and maze (all if none is named), or a single one such as paper/sd3; the rest of the file stays as it is.
+paper, smoke, maze, seen-laptop and seen-paper (all if none is named), or a single one such as paper/sd3; the rest of
+the file stays as it is.
 What counts is the processor time of one core, not the time that goes by: other work on the machine hardly matters.
 """
 
@@ -25,16 +26,18 @@ import jax
 import numpy as np
 
 from skillscape.api import enable_compilation_cache, pretrain
-from skillscape.envs.host import make_host
+from skillscape.envs.host import PIXEL_DOMAINS, make_host
 from skillscape.envs.urlb.tasks import DOMAINS
+from skillscape.experiments.urlb import BENCHMARKS, SCRATCH, SEEN_SCRATCH
 from skillscape.objectives import registry
-from skillscape.presets import hosted_settings
+from skillscape.presets import default_preset, hosted_settings
 from skillscape.training.hosted import update_step
 from skillscape.training.jobs import Job, init_state
-from skillscape.types import EnvSpec, Transitions
+from skillscape.types import EnvSpec, Sequences, Transitions
 
 PATH = Path(__file__).parents[1] / "src" / "skillscape" / "sweeps" / "data" / "rates.json"
 WALKER = EnvSpec((24,), 6, 1000)
+SEEN, SEEN_WALKER = "walker-pixels", EnvSpec((64, 64, 3), 6, 500)
 EPISODE = 250
 SECONDS = 1.0
 """Of processor time, for each measurement."""
@@ -56,7 +59,7 @@ def job(method: str | None, preset: str, env: str = "walker") -> Job:
     return Job(
         phase="finetune" if method is None else "pretrain",
         env=env,
-        task=DOMAINS[env].primal_task if method is None else None,
+        task=DOMAINS[PIXEL_DOMAINS.get(env, env)].primal_task if method is None else None,
         noise=0.0,
         objective=chosen.objective,
         backbone=chosen.backbone,
@@ -67,9 +70,29 @@ def job(method: str | None, preset: str, env: str = "walker") -> Job:
     )
 
 
+def seen_learning(preset: str, method: str) -> float:
+    """A learning step of a method with Dreamer, on walker's frames; dreamer is the learner alone."""
+    one = job(None if method == SEEN_SCRATCH else method, preset, SEEN)
+    schedule, generator = one.backbone.schedule, np.random.default_rng(0)
+    shape = (schedule.batch_size, schedule.sequence_length)
+    skill = np.asarray(one.rewarded.skills.sample(jax.random.key(0), shape[0] * shape[1]))
+    first = np.zeros(shape, "f4")
+    first[:, 0] = 1
+    batch = Sequences(
+        obs=generator.integers(0, 256, (*shape, *SEEN_WALKER.obs_shape), np.uint8),
+        action=generator.uniform(-1, 1, (*shape, 6)).astype("f4"),
+        reward=np.zeros(shape, "f4"),
+        discount=np.ones(shape, "f4"),
+        skill=skill.reshape(*shape, -1),
+        first=first,
+    )
+    state, update = init_state(one, SEEN_WALKER), jax.jit(update_step(one))
+    return round(core_milliseconds(lambda: update(state, batch)), 1)
+
+
 def learning(preset: str, method: str) -> float:
     """A learning step of a method, on walker's sizes; ddpg is the learner alone."""
-    one = job(None if method == "ddpg" else method, preset)
+    one = job(None if method == SCRATCH else method, preset)
     size, normal = one.backbone.schedule.batch_size, np.random.default_rng(0).normal
     widths = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
     arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in widths.items()}
@@ -81,8 +104,8 @@ def learning(preset: str, method: str) -> float:
 
 
 def acting(domain: str) -> float:
-    """A step of an environment with the action that a compact policy chooses."""
-    one, env = job(None, "compact", domain), make_host(domain)
+    """A step of an environment with the action that a policy of the default preset chooses."""
+    one, env = job(None, default_preset(domain), domain), make_host(domain)
     backbone, skill = one.backbone, np.zeros((1, 0), np.float32)
     policy = backbone.acting(init_state(one, env.spec).agent)
     act = jax.jit(lambda carry, obs: backbone.act(policy, carry, obs, skill, jax.random.key(0), True))
@@ -111,15 +134,18 @@ def maze(method: str) -> float:
     return round(1e3 * (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0]), 4)
 
 
-METHODS = ("ddpg", *sorted(set(registry()) - {"extrinsic"}))
+METHODS = (SCRATCH, *sorted(set(registry()) - {"extrinsic"}))
 LEARNING = "learning_core_milliseconds"
 MEASURED: dict[str, tuple[str, Callable[[str], float], tuple[str, ...]]] = {
-    "acting": ("acting_core_milliseconds", acting, tuple(DOMAINS)),
+    "acting": ("acting_core_milliseconds", acting, (*DOMAINS, *PIXEL_DOMAINS)),
     "compact": (LEARNING, partial(learning, "compact"), METHODS),
     "paper": (LEARNING, partial(learning, "paper"), METHODS),
     # Nobody plans by the hours of these: three methods stand for all.
     "smoke": (LEARNING, partial(learning, "smoke"), ("ddpg", "diayn", "sd3")),
     "maze": ("maze_core_milliseconds_per_step", maze, ("diayn", "dads", "cic", "sd3")),
+    "seen-laptop": (LEARNING, partial(seen_learning, "laptop"), BENCHMARKS["pixels"].methods),
+    # Half a minute to an update: the learner alone, and the rest by their ratios to it.
+    "seen-paper": (LEARNING, partial(seen_learning, "paper"), (SEEN_SCRATCH,)),
 }
 """Part → where it is stored, how it is measured, and for what."""
 

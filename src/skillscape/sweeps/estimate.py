@@ -7,8 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skillscape.envs.host import PIXEL_DOMAINS, is_seen
 from skillscape.envs.urlb.tasks import DOMAINS
-from skillscape.experiments.urlb import SCRATCH
+from skillscape.experiments.urlb import LEARNERS, SCRATCH, SEEN_SCRATCH
 from skillscape.presets import hosted_settings
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.work import bookkeeping
@@ -16,6 +17,8 @@ from skillscape.training.runs import write_json
 
 ACTING_LIKE = "walker"
 """The domain that an environment without a measurement of its own is taken for."""
+SEEN = "seen-"
+"""In front of the names of presets of images: `paper` is another one there."""
 
 
 class Key(NamedTuple):
@@ -59,24 +62,33 @@ def shipped_seconds_per_step(run: PlannedRun) -> float:
         by_method = rates["maze_core_milliseconds_per_step"]
         return float(by_method.get(run.method, max(by_method.values()))) / 1e3
     chosen = hosted_settings(None, run.env, run.preset)
-    # Fine-tuning learns with DDPG alone; the skill that it is shown costs next to nothing.
-    update = _learning(run.preset, run.method if run.kind == "pretrain" else SCRATCH)
+    # Fine-tuning is the learner alone; the skill that it is shown costs next to nothing.
+    update = _learning(run.preset, run.method if run.kind == "pretrain" else None, seen=is_seen(run.env))
     acting = rates["acting_core_milliseconds"]
     step = acting.get(run.env, acting[ACTING_LIKE])
-    horizon = DOMAINS[run.env].horizon if run.env in DOMAINS else 1000
+    domain = PIXEL_DOMAINS.get(run.env, run.env)
+    # An action in front of the camera lasts two steps of the physics.
+    horizon = (DOMAINS[domain].horizon if domain in DOMAINS else 1000) // (2 if is_seen(run.env) else 1)
     evaluation = chosen.evaluation_episodes * horizon / chosen.evaluate_every
     return float((1 + evaluation) * step + update / chosen.backbone.schedule.update_every) / 1e3
 
 
-def _learning(preset: str, method: str) -> float:
-    """Core milliseconds of a learning step; where a method was not measured, by its ratio to DDPG in other presets."""
-    tables: dict[str, dict[str, float]] = shipped_rates()["learning_core_milliseconds"]
+def _learning(preset: str, method: str | None, *, seen: bool) -> float:
+    """Core milliseconds of a learning step; where a method was not measured, by its ratio to the learner elsewhere.
+
+    method: None is the learner alone; seen: from images, with Dreamer.
+    """
+    alone = SEEN_SCRATCH if seen else SCRATCH
+    every: dict[str, dict[str, float]] = shipped_rates()["learning_core_milliseconds"]
+    tables = {name: table for name, table in every.items() if name.startswith(SEEN) == seen}
     # A preset without a measurement is taken for the one that most runs have.
-    own = tables.get(preset, tables["compact"])
-    if method in own:
-        return own[method]
-    ratios = [table[method] / table[SCRATCH] for table in tables.values() if method in table]
-    return own[SCRATCH] * max(ratios, default=max(own.values()) / own[SCRATCH])
+    own = tables.get(f"{SEEN}{preset}" if seen else preset, tables[f"{SEEN}laptop" if seen else "compact"])
+    wanted = alone if method in (None, *LEARNERS) else str(method)
+    if wanted in own:
+        return own[wanted]
+    ratios = [table[wanted] / table[alone] for table in tables.values() if wanted in table]
+    dearest = max(max(table.values()) / table[alone] for table in tables.values())
+    return own[alone] * max(ratios, default=dearest)
 
 
 class Estimate:

@@ -8,8 +8,8 @@ from skillscape.backbones.dreamer.agent import Dreamer
 
 UNSCALED = ("rnd", "aps")
 """Methods whose rewards have a unit of their own: a running deviation, or features that the critic shares."""
-NOISY = ("diayn", "sd3")
-"""Methods of skills that are told apart, which by themselves would end in one motion each."""
+ENTROPIES = {"diayn": 0.1, "sd3": 0.02}
+"""Of methods whose skills, told apart, would by themselves end in one motion each; DIAYN's is the reference's."""
 BY_VALUES_ALONE = ("apt", "aps", "cic")
 """Methods whose reward the actor learns of by the critic alone: distances to neighbours, as in the reference."""
 
@@ -77,12 +77,9 @@ def dreamer(size: str, method: str | None) -> Dreamer:
     backbone = SIZES[size]()
     if method is None:
         return backbone.for_task(pretrained=False)
-    changes: dict[str, Any] = {}
-    if method in NOISY:
-        changes["entropy"] = 0.1
+    changes: dict[str, Any] = {"entropy": ENTROPIES.get(method, backbone.entropy)}
     if method in UNSCALED:
         changes["normalise"] = "none"
-    # The gradient of SD3's density of all skills triples its cost, which a laptop has not to give.
-    if method in BY_VALUES_ALONE or (method == "sd3" and size != "paper"):
+    if method in BY_VALUES_ALONE:
         changes["reward_gradient"] = False
     return replace(backbone, **changes)
