@@ -194,6 +194,19 @@ def test_successor_features_are_worth_their_product_with_the_skill():
     assert critic.outputs == 4
 
 
+def test_a_skill_can_be_scaled_where_it_enters_and_there_alone():
+    _, actor = parts()
+    feature = jnp.arange(12.0) / 12
+    scaled = Actor(actor.network, None, 3.0)(feature, SKILL[0])
+    for found, expected in zip(scaled, actor(feature, 3 * SKILL[0]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    raw = network(4)(jnp.concatenate([FEATURES[1, 3], 3 * SKILL[3]]))
+    values = Critic(network(4), "successor", 3.0).values(FEATURES, SKILL)
+    assert values[1, 3] == pytest.approx(float(raw @ SKILL[3]), rel=1e-4)
+    agent = jax.eval_shape(lambda: replace(TINY, skill_scale=3.0).init(KEY, SPEC, SKILLED))
+    assert (agent.actor.params.skill_scale, agent.critic.params.skill_scale, agent.target.skill_scale) == (3, 3, 3)
+
+
 def test_a_critic_of_bins_says_zero_at_first_and_is_drawn_to_its_targets():
     backbone = replace(TINY, critic="two-hot", units=32, learning_rate=1e-2)
     critic = backbone._critic(KEY, 16, 0)

@@ -9,6 +9,7 @@ import pytest
 from skillscape import cli
 from skillscape.errors import UserError
 from skillscape.evaluation.scoreboard import scoreboard
+from skillscape.evaluation.scores import expert_scores
 from skillscape.experiments import urlb
 from skillscape.experiments.urlb import (
     BENCHMARKS,
@@ -134,18 +135,34 @@ def test_noise_is_a_pre_training_of_its_own(tmp_path):
     assert len({part.folder(tmp_path) for part in every}) == len(every) == 10
 
 
+def returns(values, seeds):
+    """Long rows of a method → task → score, the same for all seeds."""
+    return [
+        Score(label, task, seed, score, [0], [score])
+        for task in TASKS
+        for label, by_task in values.items()
+        for seed in seeds
+        for score in [by_task[task]]
+    ]
+
+
 def test_the_robustness_table_has_what_is_left_after_noise():
     benchmark = replace(BENCHMARK, name="robustness-walker", variants=noise_compared(("sd3",)))
-    values = {"sd3": 100.0, f"sd3{NOISY}": 80.0}
-    scores = [
-        Score(label, task, seed, value, [0], [value])
-        for task in TASKS
-        for label, value in values.items()
-        for seed in (0, 1)
-    ]
-    lines = score_table(benchmark, scores).splitlines()
-    assert lines[-1] == "| mean | 80% |"
-    assert "| walker_run | 80% |" in lines
+    normal = dict.fromkeys(TASKS, 100.0)
+    noisy = {**dict.fromkeys(TASKS, 80.0), TASKS[0]: 200.0}
+    lines = score_table(benchmark, returns({"sd3": normal, f"sd3{NOISY}": noisy}, (0, 1))).splitlines()
+    assert f"| {TASKS[0]} | 200% |" in lines
+    assert f"| {TASKS[1]} | 80% |" in lines
+    assert "| mean of these | 110% |" in lines
+    experts = expert_scores()
+    shares = [sum(by_task[task] / experts[task] for task in TASKS) for by_task in (noisy, normal)]
+    assert lines[-1] == f"| of the mean share of the expert's score | {shares[0] / shares[1]:.0%} |"
+
+
+def test_one_seed_has_no_interval():
+    values = {"sd3": dict.fromkeys(TASKS, 100.0)}
+    assert "[" not in score_table(BENCHMARK, returns(values, (0,)))
+    assert "with 95 % stratified-bootstrap intervals" in score_table(BENCHMARK, returns(values, (0, 1)))
 
 
 @pytest.mark.parametrize(

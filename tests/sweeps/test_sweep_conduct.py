@@ -220,6 +220,15 @@ def test_shipped_rates_cover_every_preset_and_method():
         for run in plan(Sweep("grid", ("sd3", "icm", "ddpg"), ("walker", "quadruped", "jaco"), preset=preset)):
             assert shipped_seconds_per_step(run) > 0
     assert shipped_seconds_per_step(plan(Sweep("grid", ("sd3",), ("maze/square_a",)))[0]) > 0
+    for preset in ("smoke", "laptop", "paper"):
+        for run in plan(Sweep("grid", ("sd3", "icm", "dreamer"), ("walker-pixels", "quadruped-pixels"), preset=preset)):
+            assert shipped_seconds_per_step(run) > 0
+
+
+def test_from_images_a_step_takes_longer_than_from_states():
+    seen = plan(Sweep("grid", ("sd3",), ("walker-pixels",), preset="paper"))[0]
+    felt = plan(Sweep("grid", ("sd3",), ("walker",), preset="paper"))[0]
+    assert shipped_seconds_per_step(seen) > shipped_seconds_per_step(felt)
 
 
 def test_a_larger_preset_takes_longer():

@@ -322,15 +322,17 @@ def _aggregates(scores: Sequence[Score]) -> list[str]:
     """A Markdown table of each method's scores as shares of the expert's, over all tasks and seeds."""
     board = scoreboard((score.method, score.task, score.seed, score.score) for score in scores)
     names = tuple(STATISTICS)
+    several = len({score.seed for score in scores}) > 1
+    intervals = "with 95 % stratified-bootstrap intervals" if several else "one seed, hence without intervals"
     lines = [
-        f"Shares of the expert's score over {len(board.tasks)} tasks, with 95 % stratified-bootstrap intervals.",
+        f"Shares of the expert's score over {len(board.tasks)} tasks, {intervals}.",
         "",
         f"| | {' | '.join(names)} |",
         "|---" * (len(names) + 1) + "|",
     ]
     for method in board.methods:
         found = [board.aggregates[method, name] for name in names]
-        cells = [f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in found]
+        cells = [f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if several else "") for one in found]
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return lines
 
@@ -347,4 +349,13 @@ def _ratios(tasks: Sequence[str], labels: Sequence[str], scores: Sequence[Score]
     shares = {(task, label): means[task, f"{label}{NOISY}"] / means[task, label] for task in tasks for label in plain}
     lines += [f"| {task} | {' | '.join(f'{shares[task, label]:.0%}' for label in plain)} |" for task in tasks]
     average = [f"{np.mean([shares[task, label] for task in tasks]):.0%}" for label in plain]
-    return [*lines, f"| mean | {' | '.join(average)} |"]
+    board = scoreboard((score.method, score.task, score.seed, score.score) for score in scores)
+    whole = [
+        f"{board.aggregates[f'{label}{NOISY}', 'mean'].value / board.aggregates[label, 'mean'].value:.0%}"
+        for label in plain
+    ]
+    return [
+        *lines,
+        f"| mean of these | {' | '.join(average)} |",
+        f"| of the mean share of the expert's score | {' | '.join(whole)} |",
+    ]
