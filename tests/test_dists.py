@@ -33,6 +33,12 @@ def test_beta_mode_has_the_highest_density():
     np.testing.assert_allclose(peaked.mode(), best, atol=2e-4)
 
 
+def test_beta_samples_are_those_of_jax():
+    key = jax.random.key(4)
+    expected = 2 * jnp.clip(jax.random.beta(key, ALPHA, BETA), 1e-6, 1 - 1e-6) - 1
+    np.testing.assert_allclose(beta().sample(key), expected, rtol=1e-6, atol=1e-6)
+
+
 def test_beta_samples_follow_the_distribution():
     distribution = Beta(jnp.full((4000, 1), 2.0), jnp.full((4000, 1), 5.0))
     draws = np.asarray(distribution.sample(jax.random.key(0)))[:, 0]

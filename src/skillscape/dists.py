@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betaln, digamma
+from jax.scipy.special import digamma, gammaln
 from jaxtyping import Array, Float
 
 from skillscape.types import RandomKey
@@ -22,7 +22,10 @@ class Beta(NamedTuple):
 
     def sample(self, key: RandomKey) -> Float[Array, "*n a"]:
         """One draw, kept off the ends, where the density of a sharp Beta vanishes."""
-        unit = jax.random.beta(key, self.alpha, self.beta)
+        # As ``jax.random.beta`` draws, to the bit, but with one program for both gammas: a second of compiling less.
+        gamma = jax.vmap(jax.random.loggamma)(jax.random.split(key), jnp.stack([self.alpha, self.beta]))
+        scaled = jnp.exp(gamma - jnp.max(gamma, axis=0, keepdims=True))
+        unit = scaled[0] / (scaled[0] + scaled[1])
         return 2 * jnp.clip(unit, 1e-6, 1 - 1e-6) - 1
 
     def mode(self) -> Float[Array, "*n a"]:
@@ -33,16 +36,23 @@ class Beta(NamedTuple):
         """Log density of a point of [-1, 1], summed over dimensions."""
         unit = (value + 1) / 2
         log_density = (self.alpha - 1) * jnp.log(unit) + (self.beta - 1) * jnp.log1p(-unit)
-        return jnp.sum(log_density - betaln(self.alpha, self.beta), axis=-1)
+        return jnp.sum(log_density - self._log_normaliser(), axis=-1)
+
+    def _log_normaliser(self) -> Float[Array, "*n a"]:
+        """log B(α, β)."""
+        parts: Float[Array, "3 *n a"] = gammaln(jnp.stack([self.alpha, self.beta, self.alpha + self.beta]))
+        return parts[0] + parts[1] - parts[2]
 
     def entropy(self) -> Float[Array, "*n a"]:
         """Differential entropy of each dimension."""
         total = self.alpha + self.beta
+        # One call for all three: each would be compiled by itself, with its derivative.
+        slopes: Float[Array, "3 *n a"] = digamma(jnp.stack([self.alpha, self.beta, total]))
         return (
-            betaln(self.alpha, self.beta)
-            - (self.alpha - 1) * digamma(self.alpha)
-            - (self.beta - 1) * digamma(self.beta)
-            + (total - 2) * digamma(total)
+            self._log_normaliser()
+            - (self.alpha - 1) * slopes[0]
+            - (self.beta - 1) * slopes[1]
+            + (total - 2) * slopes[2]
         )
 
 
