@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from batches import random_sequences
 from timing import operations, seconds, side_by_side
 
 from skillscape.api import enable_compilation_cache
@@ -101,7 +102,7 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
         backbone, objective = chosen.backbone, chosen.objective
         assert isinstance(backbone, Dreamer)
         assert objective is not None
-        batch = random_sequences(backbone, objective)
+        batch = random_sequences(backbone.schedule, WALKER, objective.skills)
         agent = backbone.init(jax.random.key(0), WALKER, objective)
         state = objective.init(jax.random.key(1), backbone.features(WALKER))
         step = jax.jit(lambda a, s, b, k, one=objective, learner=backbone: learner.learn(a, one, s, b, k))
@@ -189,22 +190,6 @@ def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  
         reward_shapes_model=False,
     )
     return value
-
-
-def random_sequences(backbone: Dreamer, objective: Objective[Any]) -> Sequences:
-    """A batch of noise with the right shapes."""
-    rows, length = backbone.batch_size, backbone.sequence_length
-    generator = np.random.default_rng(0)
-    first = np.zeros((rows, length), "f4")
-    first[:, 0] = 1
-    return Sequences(
-        obs=generator.integers(0, 256, (rows, length, *WALKER.obs_shape), np.uint8),
-        action=generator.uniform(-1, 1, (rows, length, WALKER.action_dim)).astype("f4"),
-        reward=np.zeros((rows, length), "f4"),
-        discount=np.ones((rows, length), "f4"),
-        skill=np.asarray(objective.skills.sample(jax.random.key(0), rows * length)).reshape(rows, length, -1),
-        first=first,
-    )
 
 
 def plain_matmul() -> tuple[Callable[[], Any], float]:

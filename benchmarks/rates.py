@@ -24,6 +24,7 @@ if platform.system() == "Linux":
 
 import jax
 import numpy as np
+from batches import random_sequences
 from timing import operations
 
 from skillscape.api import enable_compilation_cache, pretrain
@@ -34,7 +35,7 @@ from skillscape.objectives import registry
 from skillscape.presets import default_preset, hosted_settings
 from skillscape.training.hosted import update_step
 from skillscape.training.jobs import Job, init_state
-from skillscape.types import EnvSpec, Sequences, Transitions
+from skillscape.types import EnvSpec, Transitions
 
 PATH = Path(__file__).parents[1] / "src" / "skillscape" / "sweeps" / "data" / "rates.json"
 WALKER = EnvSpec((24,), 6, 1000)
@@ -78,19 +79,7 @@ OPERATIONS: dict[tuple[str, str], float] = {}
 def seen_learning(preset: str, method: str) -> float:
     """A learning step of a method with Dreamer, on walker's frames; dreamer is the learner alone."""
     one = job(None if method == SEEN_SCRATCH else method, preset, SEEN)
-    schedule, generator = one.backbone.schedule, np.random.default_rng(0)
-    shape = (schedule.batch_size, schedule.sequence_length)
-    skill = np.asarray(one.rewarded.skills.sample(jax.random.key(0), shape[0] * shape[1]))
-    first = np.zeros(shape, "f4")
-    first[:, 0] = 1
-    batch = Sequences(
-        obs=generator.integers(0, 256, (*shape, *SEEN_WALKER.obs_shape), np.uint8),
-        action=generator.uniform(-1, 1, (*shape, 6)).astype("f4"),
-        reward=np.zeros(shape, "f4"),
-        discount=np.ones(shape, "f4"),
-        skill=skill.reshape(*shape, -1),
-        first=first,
-    )
+    batch = random_sequences(one.backbone.schedule, SEEN_WALKER, one.rewarded.skills)
     update = update_step(one)
     if preset == "paper":
         # Its convolutions as products need forty gigabytes: by the operations of its products, at `laptop`'s rate.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillscape.envs.host import PIXEL_DOMAINS, is_seen
+from skillscape.envs.pixels import ACTION_REPEAT
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.experiments.urlb import LEARNERS, SCRATCH, SEEN_SCRATCH
 from skillscape.presets import hosted_settings
@@ -67,8 +68,9 @@ def shipped_seconds_per_step(run: PlannedRun) -> float:
     acting = rates["acting_core_milliseconds"]
     step = acting.get(run.env, acting[ACTING_LIKE])
     domain = PIXEL_DOMAINS.get(run.env, run.env)
-    # An action in front of the camera lasts two steps of the physics.
-    horizon = (DOMAINS[domain].horizon if domain in DOMAINS else 1000) // (2 if is_seen(run.env) else 1)
+    horizon = DOMAINS[domain].horizon if domain in DOMAINS else 1000
+    if run.env in PIXEL_DOMAINS:
+        horizon //= ACTION_REPEAT
     evaluation = chosen.evaluation_episodes * horizon / chosen.evaluate_every
     return float((1 + evaluation) * step + update / chosen.backbone.schedule.update_every) / 1e3
 
