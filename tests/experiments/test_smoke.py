@@ -21,6 +21,7 @@ def test_maze_experiments(name, tmp_path):
         raw = json.loads((folder / "raw.json").read_text())
         assert raw["steps"] == (1500 if name == "maze-pixels" else 2000)
         assert all(len(arm["measures"]["coverage"]["per_seed"]) == 2 for arm in raw["arms"])
+        assert all(len(arm["versions"]["jax"]) == 1 for arm in raw["arms"])
         assert {path.name for path in folder.iterdir()} >= {"table.md", "trajectories.png", "curves.png"}
 
 

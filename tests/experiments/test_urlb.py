@@ -1,5 +1,6 @@
 """The URLB benchmark: what it runs in which order, and what it writes; the runs themselves are stood in for."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -110,12 +111,17 @@ def test_the_benchmarks_of_the_paper():
 
 
 def test_the_raw_numbers_say_how_they_were_made(tmp_path):
-    written = write_benchmark(BENCHMARK, some_scores(), tmp_path)
+    runs = tmp_path / "runs"
+    for part, commit in zip(parts(BENCHMARK), itertools.cycle("ab"), strict=False):
+        part.folder(runs).mkdir(parents=True)
+        (part.folder(runs) / "versions.json").write_text(json.dumps({"git": commit}))
+    written = write_benchmark(BENCHMARK, some_scores(), runs, tmp_path)
     assert all(path.stat().st_size > 0 for path in written)
     raw = json.loads((tmp_path / "raw.json").read_text())
     assert (raw["command"], raw["preset"], raw["seeds"]) == ("skillscape reproduce urlb", "compact", 2)
     assert (raw["pretraining_steps"], raw["finetuning_steps"]) == (100_000, 50_000)
     assert [row["score"] for row in raw["scores"]] == [score.score for score in some_scores()]
+    assert raw["versions"] == {"git": ["a", "b"]}, "the commits of the runs, not that of the drawing"
     assert np.isfinite([row["returns"][-1] for row in raw["scores"]]).all()
 
 

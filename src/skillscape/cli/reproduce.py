@@ -164,7 +164,7 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
     display = Display(runs, 1)
     display.announce()
     scores = run_benchmark(benchmark, runs, display.show, display.begin)
-    written = write_benchmark(benchmark, scores, options.out / benchmark.name)
+    written = write_benchmark(benchmark, scores, runs, options.out / benchmark.name)
     display.finish(f"{benchmark.name} is complete")
     print(score_table(benchmark, scores))
     for path in written:

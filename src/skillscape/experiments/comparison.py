@@ -20,7 +20,7 @@ from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figur
 from skillscape.training.jobs import JobRun
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import OnProgress
-from skillscape.training.runs import Run, versions
+from skillscape.training.runs import Run, versions, versions_of
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class ArmResult:
     positions: np.ndarray
     measures: MazeMeasures
     curves: Mapping[str, Curve]
+    versions: Mapping[str, Sequence[str]]
+    """What its runs were trained with."""
 
 
 def compare(
@@ -95,7 +97,16 @@ def _measured(arm: Arm, runs: Sequence[Run] | Sequence[JobRun]) -> ArmResult:
     logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
     steps = np.array(logs[0]["step"], int)
     curves = {name: (steps, np.array([log[name] for log in logs])) for name in MazeMeasures._fields}
-    return ArmResult(arm, layout, summaries, runs[shown].config.seed, positions[shown], measures[shown], curves)
+    return ArmResult(
+        arm=arm,
+        layout=layout,
+        summaries=summaries,
+        shown_seed=runs[shown].config.seed,
+        positions=positions[shown],
+        measures=measures[shown],
+        curves=curves,
+        versions=versions_of(run.folder for run in runs),
+    )
 
 
 def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) -> list[Path]:
@@ -107,13 +118,14 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
         "env": comparison.env,
         "steps": comparison.steps,
         "seeds": comparison.seeds,
-        "versions": versions(),
+        "drawn_with": versions(),
         "arms": [
             {
                 "label": result.arm.label,
                 "method": result.arm.method,
                 "objective": _plain(result.arm.objective),
                 "backbone": _plain(result.arm.backbone),
+                "versions": dict(result.versions),
                 "measures": {name: summary.to_json() for name, summary in result.summaries.items()},
                 "curves": {
                     name: {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
@@ -134,7 +146,7 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
         name: {result.arm.label: result.curves[name] for result in results}
         for name in ("coverage", "reach", "distinguishability")
     }
-    note = f"{comparison.env}, {comparison.steps:,} steps, {comparison.seeds} seeds, mean and 95 % interval"
+    note = f"{_budget_line(comparison, results)}, mean and 95 % interval"
     curves_figure(curves, folder / "curves.png", note)
     return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
 
@@ -152,7 +164,7 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
         "skill_accuracy": "accuracy",
     }
     lines = [
-        f"{comparison.env}, {comparison.steps:,} steps, {comparison.seeds} seeds: mean [95 % bootstrap interval]",
+        f"{_budget_line(comparison, results)}: mean [95 % bootstrap interval]",
         "",
         "| | " + " | ".join(heads.values()) + " |",
         "|---" * (len(heads) + 1) + "|",
@@ -168,6 +180,14 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
             cells.append(f"{summary.mean:.2f} [{low:.2f}, {high:.2f}]")
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _budget_line(comparison: Comparison, results: Sequence[ArmResult]) -> str:
+    """Where, with how many skills, for how long and how often."""
+    counts = sorted({len(result.positions) for result in results} - {1})
+    skills = f"{' or '.join(f'{count}' for count in counts)} skills, " if counts else ""
+    seeds = f"{comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}"
+    return f"{comparison.env}, {skills}{comparison.steps:,} steps, {seeds}"
 
 
 def _caption(result: ArmResult) -> str:

@@ -44,7 +44,7 @@ from skillscape.plots.page import (
 )
 from skillscape.training.jobs import JobRun
 from skillscape.training.log import read_metrics
-from skillscape.training.runs import Run
+from skillscape.training.runs import Run, versions_of
 
 NAMES = {SCRATCH: "DDPG", **LABELS}
 MOST_FRAMES = 25
@@ -137,7 +137,7 @@ def gather(folders: Sequence[Path], *, title: str = "Skills", tell: Tell = lambd
     numbers = {
         "runs": [str(run.folder) for run in finished],
         "unfinished": [str(folder) for folder in unfinished],
-        "versions": _versions(finished),
+        "versions": versions_of(run.folder for run in finished),
         "mazes": [_maze_json(section) for section in maze_sections],
         "tasks": [_task_json(section) for section in task_sections],
     }
@@ -226,21 +226,6 @@ def _curve(runs: Sequence[Run | JobRun], name: str) -> Curve:
             raise _diverged(run)
     length = min(len(log["step"]) for log in logs)
     return np.array(logs[0]["step"][:length], np.int64), np.array([log[name][:length] for log in logs])
-
-
-def _versions(runs: Sequence[Run | JobRun]) -> dict[str, list[str]]:
-    """Every version that the runs were made with."""
-    found: dict[str, set[str]] = {}
-    for run in runs:
-        path = run.folder / "versions.json"
-        try:
-            for name, version in json.loads(path.read_text()).items():
-                found.setdefault(str(name), set()).add(str(version))
-        except FileNotFoundError:
-            continue
-        except (ValueError, AttributeError) as error:
-            raise _damaged(path) from error
-    return {name: sorted(versions) for name, versions in found.items()}
 
 
 # Grouping
@@ -566,7 +551,7 @@ def _facts(
             for budget in section.budgets.values()
         ),
     ]
-    versions = _versions(runs)
+    versions = versions_of(run.folder for run in runs)
     told = [name for name in ("skillscape", "python", "jax", "numpy", "mujoco", "dm_control") if name in versions]
     commits = [commit[:10] for commit in versions.get("git", [])]
     facts = [

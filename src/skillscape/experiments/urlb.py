@@ -20,7 +20,7 @@ from skillscape.plots.mazes import Curve, curves_figure
 from skillscape.presets import hosted_settings
 from skillscape.training.jobs import JobRun
 from skillscape.training.log import Pace, read_metrics
-from skillscape.training.runs import versions
+from skillscape.training.runs import versions, versions_of
 
 SCRATCH, SEEN_SCRATCH = "ddpg", "dreamer"
 """The rows without pre-training: the learner alone, from states and from images."""
@@ -251,8 +251,8 @@ def _score(label: str, task: str, run: JobRun) -> Score:
     return Score(label, task, run.config.seed, log["return"][-1], steps, log["return"])
 
 
-def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path) -> list[Path]:
-    """The raw per-seed numbers, the table and the learning curves."""
+def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], runs: Path, folder: Path) -> list[Path]:
+    """The raw per-seed numbers, the table and the learning curves; ``runs`` says what they were trained with."""
     folder.mkdir(parents=True, exist_ok=True)
     raw = {
         "experiment": benchmark.name,
@@ -261,7 +261,8 @@ def write_benchmark(benchmark: Benchmark, scores: Sequence[Score], folder: Path)
         "pretraining_steps": _budget(benchmark, None),
         "finetuning_steps": _budget(benchmark, "task"),
         "seeds": benchmark.seeds,
-        "versions": versions(),
+        "versions": versions_of(part.folder(runs) for part in parts(benchmark)),
+        "drawn_with": versions(),
         "scores": [score._asdict() for score in scores],
     }
     (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -360,6 +360,21 @@ def versions() -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):
         pass
     return found
+
+
+def versions_of(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """Every version that the runs in these folders were made with; a folder that does not say is passed over."""
+    found: dict[str, set[str]] = {}
+    for folder in folders:
+        path = folder / "versions.json"
+        try:
+            for name, version in json.loads(path.read_text()).items():
+                found.setdefault(str(name), set()).add(str(version))
+        except FileNotFoundError:
+            continue
+        except (ValueError, AttributeError) as error:
+            raise UserError(f"{path} is damaged; restore it or train that run again with --force.") from error
+    return {name: sorted(each) for name, each in found.items()}
 
 
 def _read_config(folder: Path) -> Pretraining:
