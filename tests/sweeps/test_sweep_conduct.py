@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from skillscape.cli import main
+from skillscape.cli import sweep as sweep_lines
 from skillscape.errors import Interrupted, UserError
 from skillscape.sweeps import estimate, local
-from skillscape.sweeps.conduct import Conductor, Executor, results_folder
+from skillscape.sweeps.conduct import Conductor, Executor, Progress, results_folder
 from skillscape.sweeps.estimate import Estimate, note_pace, shipped_rates, shipped_seconds_per_step
 from skillscape.sweeps.local import LocalExecutor, available_cores, slots
 from skillscape.sweeps.plan import plan
@@ -342,3 +343,17 @@ def test_ray_that_is_not_installed_is_said_in_one_line(tmp_path, capsys, monkeyp
     assert stop.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith('run `pip install "skillscape[ray]"`, or use --on local.')
+
+
+def test_a_sweep_without_a_terminal_says_now_and_then_how_it_stands(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(sweep_lines.time, "monotonic", lambda: now[0])
+    lines = sweep_lines.Lines("grid")
+    standing = Progress(done=1, failed=0, running=2, total=5, seconds_left=600.0, news="")
+    for second in range(0, 2 * int(sweep_lines.TELL_EVERY) + 10, 10):
+        now[0] = float(second)
+        lines.show(standing)
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["grid: 1 of 5 runs done · 2 running · 4 left · about 10 min left"]
+    lines.show(standing._replace(news="a run is finished"))
+    assert capsys.readouterr().err.startswith("a run is finished (grid: 1 of 5")

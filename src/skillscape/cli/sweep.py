@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from skillscape.sweeps.plan import PlannedRun
     from skillscape.sweeps.spec import Sweep
 
+TELL_EVERY = 300.0
+"""Seconds after which a sweep that is not on a terminal says how it stands though no run has ended."""
+
 
 @dataclass(frozen=True)
 class SweepOptions:
@@ -63,7 +66,7 @@ def sweep_command(arguments: list[str]) -> None:
         runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write to {options.runs}: {error.strerror}; choose other --runs.") from error
-    display = _Lines(sweep.name)
+    display = Lines(sweep.name)
     try:
         with _polite_kill():
             executor = _executor(options, sweep, runs)
@@ -105,13 +108,13 @@ def _executor(options: SweepOptions, sweep: "Sweep", runs: Path) -> "Executor":
     return LocalExecutor(sweep.resources, options.workers)
 
 
-class _Lines:
-    """Progress: one line that rewrites itself on a terminal, a plain line at every end of a run elsewhere."""
+class Lines:
+    """Progress: one line that rewrites itself on a terminal; elsewhere a plain one when a run ends and now and then."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._terminal = sys.stderr.isatty()
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
 
     def show(self, progress: "Progress") -> None:
         """Tell how the sweep stands."""
@@ -125,8 +128,9 @@ class _Lines:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
             news = f"{progress.news}\n" if progress.news else ""
             print(f"\r\033[K{news}{line[: width - 1]}", end="", file=sys.stderr, flush=True)
-        elif progress.news:
-            print(f"{progress.news} ({line})", file=sys.stderr, flush=True)
+        elif progress.news or time.monotonic() - self._told > TELL_EVERY:
+            self._told = time.monotonic()
+            print(f"{progress.news} ({line})" if progress.news else line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Leave the line that rewrites itself."""
