@@ -1,7 +1,5 @@
 """A report on any set of runs: found in folders, grouped by what was trained, measured, and put on one page."""
 
-import csv
-import io
 import json
 import os
 import re
@@ -9,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -28,10 +26,23 @@ from skillscape.evaluation.scores import (
     published_scores,
 )
 from skillscape.evaluation.summary import summarise
-from skillscape.experiments.mazes import LABELS
 from skillscape.experiments.pictures import caption, model_density_maps
-from skillscape.experiments.urlb import SCRATCH
-from skillscape.plots.mazes import Curve, visitation_maps
+from skillscape.experiments.report_files import aggregate_rows, counted, csv_text, maze_json, score_rows, task_json
+from skillscape.experiments.report_runs import (
+    NAMES,
+    Group,
+    curve_of,
+    damaged,
+    family_of,
+    grouped,
+    log_of,
+    measure_of,
+    method_of,
+    results_of,
+    settings_key,
+    uniquely_labelled,
+)
+from skillscape.plots.mazes import visitation_maps
 from skillscape.plots.page import (
     Budget,
     MazePanel,
@@ -43,10 +54,8 @@ from skillscape.plots.page import (
     plotly_script,
 )
 from skillscape.training.jobs import JobRun
-from skillscape.training.log import read_metrics
 from skillscape.training.runs import Run, versions_of
 
-NAMES = {SCRATCH: "DDPG", **LABELS}
 MOST_FRAMES = 25
 """Stops of the slider over training."""
 EPISODES_SHOWN = 5
@@ -55,19 +64,7 @@ LARGEST_VIDEOS = 30_000_000
 """Bytes of video that a page may hold."""
 FILES = ("report.html", "report.json", "scores.csv", "aggregate.csv")
 
-AnyRun = TypeVar("AnyRun", Run, JobRun)
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Group(Generic[AnyRun]):
-    """Runs that differ in their seed alone."""
-
-    method: str
-    name: str
-    """The folder they stand in, as seen from the folder that was given."""
-    runs: tuple[AnyRun, ...]
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,14 +106,14 @@ def _search(root: Path) -> Iterator[Path]:
 def gather(folders: Sequence[Path], *, title: str = "Skills", tell: Tell = lambda _: None) -> Report:
     """Read every finished run in or below the folders."""
     found = find_runs(folders)
-    tell(f"reading {_count(len(found), 'run')}")
+    tell(f"reading {counted(len(found), 'run')}")
     mazes: list[tuple[str, Run]] = []
     jobs: list[tuple[str, JobRun]] = []
     unfinished = []
     for root, folder in found:
         run = JobRun(folder) if is_job(folder) else Run(folder)
-        name = _family(root, folder)
-        if _results(run) is None:
+        name = family_of(root, folder)
+        if results_of(run) is None:
             unfinished.append(folder)
         elif isinstance(run, JobRun):
             jobs.append((name, run))
@@ -138,10 +135,10 @@ def gather(folders: Sequence[Path], *, title: str = "Skills", tell: Tell = lambd
         "runs": [str(run.folder) for run in finished],
         "unfinished": [str(folder) for folder in unfinished],
         "versions": versions_of(run.folder for run in finished),
-        "mazes": [_maze_json(section) for section in maze_sections],
-        "tasks": [_task_json(section) for section in task_sections],
+        "mazes": [maze_json(section) for section in maze_sections],
+        "tasks": [task_json(section) for section in task_sections],
     }
-    return Report(page, numbers, _score_rows(maze_sections, boards), _aggregate_rows(maze_sections, task_sections))
+    return Report(page, numbers, score_rows(maze_sections, boards), aggregate_rows(maze_sections, task_sections))
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
@@ -150,8 +147,8 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     contents = {
         "report.html": build_page(report.page, script),
         "report.json": json.dumps(report.numbers, indent=1) + "\n",
-        "scores.csv": _csv(("method", "task", "measure", "seed", "score"), report.scores),
-        "aggregate.csv": _csv(("method", "task", "statistic", "value", "low", "high"), report.aggregates),
+        "scores.csv": csv_text(("method", "task", "measure", "seed", "score"), report.scores),
+        "aggregate.csv": csv_text(("method", "task", "statistic", "value", "low", "high"), report.aggregates),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,117 +161,6 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-# Reading
-
-
-def _family(root: Path, folder: Path) -> str:
-    """Names the runs that belong together: the folder of the seeds, or that of the run itself."""
-    family = folder.parent if re.fullmatch(r"seed_\d+", folder.name) else folder
-    inside = family.resolve().relative_to(root.resolve()) if family.resolve().is_relative_to(root.resolve()) else None
-    return inside.as_posix() if inside is not None and inside.parts else family.resolve().name
-
-
-def _damaged(path: Path) -> UserError:
-    return UserError(f"{path} is damaged; restore it, or train that run again with --force.")
-
-
-def _diverged(run: Run | JobRun) -> UserError:
-    return UserError(
-        f"{run.folder} measured numbers that are not finite; leave it out, or train it again with --force."
-    )
-
-
-def _results(run: Run | JobRun) -> dict[str, Any] | None:
-    path = run.folder / "results.json"
-    try:
-        results = run.results
-        if results is not None:
-            return {**results, "measures": {name: float(value) for name, value in results["measures"].items()}}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path) from error
-    return None
-
-
-def _measure_of(run: Run | JobRun, name: str) -> float:
-    results = _results(run)
-    if results is None or name not in results["measures"]:
-        raise _damaged(run.folder / "results.json")
-    if not np.isfinite(results["measures"][name]):
-        raise _diverged(run)
-    value: float = results["measures"][name]
-    return value
-
-
-def _log(run: Run | JobRun) -> dict[str, list[float]]:
-    path = run.folder / "evaluation.csv"
-    try:
-        log = read_metrics(path)
-    except (ValueError, IndexError, csv.Error) as error:
-        raise _damaged(path) from error
-    if not log.get("step"):
-        raise _damaged(path)
-    return log
-
-
-def _curve(runs: Sequence[Run | JobRun], name: str) -> Curve:
-    """One column of every run's evaluations, up to the shortest."""
-    logs = [_log(run) for run in runs]
-    for run, log in zip(runs, logs, strict=True):
-        if name not in log:
-            raise _damaged(run.folder / "evaluation.csv")
-        if not np.isfinite(log[name]).all():
-            raise _diverged(run)
-    length = min(len(log["step"]) for log in logs)
-    return np.array(logs[0]["step"][:length], np.int64), np.array([log[name][:length] for log in logs])
-
-
-# Grouping
-
-
-def _grouped(found: Sequence[tuple[str, AnyRun]], key: Callable[[str, AnyRun], str]) -> list[Group[AnyRun]]:
-    """Runs of one folder and key belong together, and so do folders of the same key whose seeds differ."""
-    families: dict[tuple[str, str], list[AnyRun]] = {}
-    for name, run in found:
-        families.setdefault((key(name, run), name), []).append(run)
-    merged: list[tuple[str, str, list[AnyRun]]] = []
-    for (own, name), runs in families.items():
-        seeds = {run.config.seed for run in runs}
-        if len(seeds) < len(runs):
-            raise UserError(f"{name} holds two runs of the same settings and seed; keep one of them.")
-        for other, _, members in merged:
-            if other == own and seeds.isdisjoint(run.config.seed for run in members):
-                members += runs
-                break
-        else:
-            merged.append((own, name, list(runs)))
-    groups = [
-        Group(_method(runs[0]), name, tuple(sorted(runs, key=lambda run: run.config.seed))) for _, name, runs in merged
-    ]
-    order = list(NAMES)
-    return sorted(groups, key=lambda one: order.index(one.method) if one.method in order else len(order))
-
-
-def _method(run: Run | JobRun) -> str:
-    return SCRATCH if run.config.objective is None else run.config.objective.name
-
-
-def _settings_key(run: Run | JobRun) -> str:
-    values = {name: value for name, value in run.config.to_json().items() if name not in ("seed", "source")}
-    return json.dumps(values, sort_keys=True)
-
-
-def _unique(groups: Sequence[Group[AnyRun]], label: Callable[[Group[AnyRun]], str]) -> list[Group[AnyRun]]:
-    """The groups with labels; a number sets apart what is called the same."""
-    taken: dict[str, int] = {}
-    result = []
-    for group in groups:
-        name = label(group)
-        taken[name] = taken.get(name, 0) + 1
-        name = name if taken[name] == 1 else f"{name} ({taken[name]})"
-        result.append(Group(group.method, group.name, group.runs, name))
-    return result
-
-
 # Mazes
 
 
@@ -285,7 +171,7 @@ def _maze_sections(found: Sequence[tuple[str, Run]], tell: Tell) -> list[MazeSec
         mazes.setdefault((run.config.env, run.config.layout), []).append((name, run))
     sections = []
     for (env, layout), runs in mazes.items():
-        groups = _labelled_by_settings(_grouped(runs, lambda _, run: _settings_key(run)))
+        groups = _labelled_by_settings(grouped(runs, lambda _, run: settings_key(run)))
         panels = []
         for group in groups:
             tell(f"{env}: {group.label}")
@@ -309,7 +195,7 @@ def _labelled_by_settings(groups: Sequence[Group[Run]]) -> list[Group[Run]]:
             return f"{name} · {group.name}"
         return f"{name} · " + ", ".join(f"{key.rpartition('.')[2].replace('_', ' ')} {own[key]}" for key in different)
 
-    return _unique(groups, label)
+    return uniquely_labelled(groups, label)
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,11 +212,11 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 def _maze_panel(group: Group[Run]) -> MazePanel:
     runs = group.runs
     layout = runs[0].config.layout
-    summaries = {name: summarise([_measure_of(run, name) for run in runs]) for name in MazeMeasures._fields}
+    summaries = {name: summarise([measure_of(run, name) for run in runs]) for name in MazeMeasures._fields}
     # The seed drawn is the one in the middle, not the prettiest.
     shown = runs[int(np.argsort(summaries["distinguishability"].per_seed)[(len(runs) - 1) // 2])]
-    curves = {name: _curve(runs, name) for name in MazeMeasures._fields}
-    frames, log = _frames(shown), _log(shown)
+    curves = {name: curve_of(runs, name) for name in MazeMeasures._fields}
+    frames, log = _frames(shown), log_of(shown)
     skills = len(frames[-1][1])
     measured = {
         int(step): caption(MazeMeasures(*(log[name][index] for name in MazeMeasures._fields)), skills=skills)
@@ -340,7 +226,7 @@ def _maze_panel(group: Group[Run]) -> MazePanel:
     try:
         visits, _ = visitation_maps(last, layout)
     except ValueError as error:
-        raise _damaged(shown.folder / "rollouts") from error
+        raise damaged(shown.folder / "rollouts") from error
     return MazePanel(
         label=group.label,
         steps=shown.end,
@@ -368,10 +254,10 @@ def _frames(run: Run) -> list[tuple[int, Float[np.ndarray, "k r t 2"]]]:
             with np.load(path, allow_pickle=False) as stored:
                 positions = np.asarray(stored["positions"], np.float64)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise _damaged(path) from error
+            raise damaged(path) from error
         fits = positions.ndim == 4 and positions.shape[-1] == 2 and 0 not in positions.shape
         if not fits or not np.isfinite(positions).all() or (frames and positions.shape != frames[0][1].shape):
-            raise _damaged(path)
+            raise damaged(path)
         frames.append((int(path.stem), positions))
     return frames
 
@@ -407,7 +293,7 @@ def _task_sections(
 
 def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]]) -> tuple[TaskSection, list[Row]]:
     # The settings of a fine-tuning do not tell how its source was pre-trained; the name of its folder may.
-    groups = _labelled_by_folder(_grouped(found, lambda name, run: f"{_settings_key(run)} {_stem(name, run)}"))
+    groups = _labelled_by_folder(grouped(found, lambda name, run: f"{settings_key(run)} {_stem(name, run)}"))
     known = list(expert_scores())
     tasks = sorted(
         {_task(group) for group in groups}, key=lambda task: (known.index(task) if task in known else len(known), task)
@@ -415,7 +301,7 @@ def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]])
     labels = list(dict.fromkeys(group.label for group in groups))
     by_place = {(group.label, _task(group)): group for group in groups}
     rows = [
-        Row(label, task, run.config.seed, _measure_of(run, "return"))
+        Row(label, task, run.config.seed, measure_of(run, "return"))
         for label in labels
         for task in tasks
         if (label, task) in by_place
@@ -444,7 +330,9 @@ def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]])
         board=board,
         notes=notes,
         curves={
-            task: {label: _curve(by_place[label, task].runs, "return") for label in labels if (label, task) in by_place}
+            task: {
+                label: curve_of(by_place[label, task].runs, "return") for label in labels if (label, task) in by_place
+            }
             for task in tasks
         },
     )
@@ -473,14 +361,14 @@ def _labelled_by_folder(groups: Sequence[Group[JobRun]]) -> list[Group[JobRun]]:
             stem = _stem(group.name, group.runs[0])
             return f"{name} · {stem}" if group.method in several and stem != group.method else name
 
-        labelled += _unique(own, label)
+        labelled += uniquely_labelled(own, label)
     return labelled
 
 
 def _budget(label: str, steps: int, groups: Sequence[Group[JobRun]]) -> Budget:
     own = [group for group in groups if group.label == label]
     counts = sorted({len(group.runs) for group in own})
-    seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else _count(counts[0], "seed")
+    seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else counted(counts[0], "seed")
     return Budget(max(group.runs[0].config.snapshot or 0 for group in own), steps, seeds)
 
 
@@ -525,12 +413,12 @@ def _videos(found: Sequence[tuple[str, JobRun]]) -> list[Videos]:
             left -= path.stat().st_size
             clips.append((re.sub(r"_0*(\d+)$", r" \1", path.stem), path.read_bytes()))
         job = run.config
-        title = f"{NAMES.get(_method(run), _method(run))} · {job.task or job.env} · seed {job.seed} ({name})"
+        title = f"{NAMES.get(method_of(run), method_of(run))} · {job.task or job.env} · seed {job.seed} ({name})"
         shown.append(Videos(title, str(run.folder), clips, left_out))
     return shown
 
 
-# Words and numbers
+# Words
 
 
 def _facts(
@@ -540,8 +428,8 @@ def _facts(
     tasks: Sequence[TaskSection],
 ) -> list[tuple[str, str]]:
     places = [
-        *(f"{section.env}: {_count(len(section.panels), 'method')}" for section in mazes),
-        *(f"{_count(len(section.tasks), 'task')}: {_count(len(section.budgets), 'method')}" for section in tasks),
+        *(f"{section.env}: {counted(len(section.panels), 'method')}" for section in mazes),
+        *(f"{counted(len(section.tasks), 'task')}: {counted(len(section.budgets), 'method')}" for section in tasks),
     ]
     budgets = [
         *(f"{panel.steps:,} steps" for section in mazes for panel in section.panels),
@@ -563,97 +451,3 @@ def _facts(
     if commits:
         facts.append(("commit", ", ".join(commits[:4]) + (f" and {len(commits) - 4} more" if len(commits) > 4 else "")))
     return facts
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' if number != 1 else ''}"
-
-
-def _maze_json(section: MazeSection) -> dict[str, Any]:
-    return {
-        "env": section.env,
-        "methods": [
-            {
-                "label": panel.label,
-                "steps": panel.steps,
-                "shown_seed": panel.shown_seed,
-                "measures": {name: summary.to_json() for name, summary in panel.summaries.items()},
-                "curves": {name: _curve_json(curve) for name, curve in panel.curves.items()},
-            }
-            for panel in section.panels
-        ],
-    }
-
-
-def _task_json(section: TaskSection) -> dict[str, Any]:
-    return {
-        "finetuning_steps": section.finetuning,
-        "images": section.images,
-        "budgets": {label: budget._asdict() for label, budget in section.budgets.items()},
-        "scores": [{"method": label, "task": task, **cell._asdict()} for (label, task), cell in section.cells.items()],
-        "published_budget": section.published_budget,
-        "published": [
-            {"method": label, "task": task, **cell._asdict()} for (label, task), cell in section.published.items()
-        ],
-        "notes": list(section.notes),
-        "normalised": None if section.board is None else section.board.to_json(),
-        "curves": {
-            task: {label: _curve_json(curve) for label, curve in lines.items()}
-            for task, lines in section.curves.items()
-        },
-    }
-
-
-def _curve_json(curve: Curve) -> dict[str, Any]:
-    steps, values = curve
-    return {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
-
-
-def _score_rows(
-    mazes: Sequence[MazeSection], tasks: Sequence[tuple[TaskSection, Sequence[Row]]]
-) -> list[tuple[str, str, str, int, float]]:
-    found = []
-    for section in mazes:
-        for panel in section.panels:
-            for name, summary in panel.summaries.items():
-                found += [
-                    (panel.label, section.env, name, seed, value)
-                    for seed, value in zip(panel.seeds, summary.per_seed, strict=True)
-                ]
-    found += [
-        (row.method, row.task + " from images" * section.images, "return", row.seed, row.score)
-        for section, rows in tasks
-        for row in rows
-    ]
-    return found
-
-
-def _aggregate_rows(
-    mazes: Sequence[MazeSection], tasks: Sequence[TaskSection]
-) -> list[tuple[str, str, str, float, float, float]]:
-    found = [
-        (panel.label, section.env, f"mean {name}", summary.mean, *summary.interval)
-        for section in mazes
-        for panel in section.panels
-        for name, summary in panel.summaries.items()
-    ]
-    for section in tasks:
-        if section.board is None:
-            continue
-        every = (
-            f"{_count(len(section.board.tasks), 'task')}{' from images' * section.images}, {section.finetuning} steps"
-        )
-        found += [(label, every, name, *one) for (label, name), one in section.board.aggregates.items()]
-        found += [
-            (label, every, f"probability of improvement over {other}", *one)
-            for (label, other), one in section.board.improvements.items()
-        ]
-    return found
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return text.getvalue()

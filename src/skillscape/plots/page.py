@@ -20,15 +20,13 @@ from matplotlib.colors import to_hex
 
 from skillscape.envs.layouts import Layout
 from skillscape.errors import UserError
-from skillscape.evaluation.aggregate import STATISTICS, Estimate
-from skillscape.evaluation.scoreboard import THRESHOLDS, Scoreboard
+from skillscape.evaluation.aggregate import STATISTICS
+from skillscape.evaluation.scoreboard import Scoreboard
 from skillscape.evaluation.scores import Cell, Published
-from skillscape.evaluation.summary import Summary, bootstrap_interval
+from skillscape.evaluation.summary import Summary
+from skillscape.plots.charts import Figure, chart_look, curve_figure, interval_figure, profile_figure
 from skillscape.plots.mazes import MEASURE_LABELS, Curve
-from skillscape.plots.style import method_look, skill_colours
-
-Figure = dict[str, Any]
-"""What Plotly draws: {"data": traces, "layout": …}, plain values only."""
+from skillscape.plots.style import skill_colours
 
 MEASURES = {
     "reach": "reach",
@@ -36,7 +34,6 @@ MEASURES = {
     "distinguishability": "I(S;Z), nats",
     "skill_accuracy": "accuracy",
 }
-DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 LIBRARY_COMMAND = "pip install 'skillscape[report]'"
 VIDEO_COMMAND = "skillscape video"
 
@@ -273,7 +270,7 @@ def _maze_section(section: MazeSection, charts: list[dict[str, Any]], scenes: li
             *(_maps(panel, section.layout) for panel in section.panels),
             "</div>",
             '<div class="scope"><h3>Learning curves</h3><p>Mean over the seeds and its 95 % bootstrap band.</p>',
-            _legend([(label, _look(place)[0]) for place, label in enumerate(labels)], "method"),
+            _legend([(label, chart_look(place)[0]) for place, label in enumerate(labels)], "method"),
             '<div class="charts">',
             *(_chart(charts, curve_figure(lines, labels, name), 300) for name, lines in curves.items()),
             "</div></div></section>",
@@ -363,127 +360,12 @@ def _picture(values: Float[np.ndarray, "h w"]) -> bytes:
     return picture.getvalue()
 
 
-# Charts
-
-
-def _look(place: int) -> tuple[str, str]:
-    """Colour and dash of the n-th method; a grey stands for black, which a dark page would swallow."""
-    colour, line = method_look(place)
-    return ("#8a8a8a" if colour == "#000000" else colour), DASHES[line]
-
-
-def _faint(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.18)"
-
-
-def _rounded(values: Sequence[float] | Float[np.ndarray, "..."]) -> list[float]:
-    return [float(f"{value:.4g}") for value in np.asarray(values, np.float64)]
-
-
-def _band(
-    key: int,
-    label: str,
-    steps: Sequence[float],
-    value: Float[np.ndarray, " m"],
-    low: Float[np.ndarray, " m"],
-    high: Float[np.ndarray, " m"],
-) -> list[dict[str, Any]]:
-    """A line and the band around it; ``meta`` is the key of the method in the legend."""
-    colour, dash = _look(key)
-    return [
-        {
-            "type": "scatter",
-            "x": [*steps, *steps[::-1]],
-            "y": [*_rounded(high), *_rounded(low[::-1])],
-            "fill": "toself",
-            "fillcolor": _faint(colour),
-            "line": {"width": 0},
-            "mode": "lines",
-            "hoverinfo": "skip",
-            "meta": key,
-        },
-        {
-            "type": "scatter",
-            "x": list(steps),
-            "y": _rounded(value),
-            "mode": "lines" if len(steps) > 1 else "markers",
-            "line": {"color": colour, "dash": dash, "width": 2},
-            "name": escape(label),
-            "meta": key,
-        },
-    ]
-
-
-def curve_figure(lines: Mapping[str, Curve], labels: Sequence[str], title: str) -> Figure:
-    """Learning curves of one measure or task: a line per method, the 95 % bootstrap band of its mean over seeds."""
-    traces = []
-    for label, (steps, values) in lines.items():
-        low, high = bootstrap_interval(values, resamples=2000)
-        traces += _band(labels.index(label), label, [int(step) for step in steps], np.mean(values, axis=0), low, high)
-    return {
-        "data": traces,
-        "layout": {
-            "title": {"text": escape(title)},
-            "xaxis": {"title": {"text": "environment steps"}, "rangemode": "tozero"},
-            "yaxis": {"rangemode": "tozero"},
-        },
-    }
-
-
-def interval_figure(found: Mapping[str, Estimate], labels: Sequence[str], title: str) -> Figure:
-    """One statistic: a point per method with its interval."""
-    traces = [
-        {
-            "type": "scatter",
-            "x": _rounded([estimate.value]),
-            "y": [escape(label)],
-            "error_x": {
-                "type": "data",
-                "symmetric": False,
-                "array": _rounded([estimate.high - estimate.value]),
-                "arrayminus": _rounded([estimate.value - estimate.low]),
-                "thickness": 2.5,
-                "width": 6,
-            },
-            "mode": "markers",
-            "marker": {"color": _look(labels.index(label))[0], "size": 10},
-            "name": escape(label),
-            "meta": labels.index(label),
-        }
-        for label, estimate in found.items()
-    ]
-    return {
-        "data": traces,
-        "layout": {
-            "title": {"text": escape(title)},
-            "xaxis": {"title": {"text": "share of the expert"}},
-            "yaxis": {"type": "category", "autorange": "reversed"},
-        },
-    }
-
-
-def profile_figure(board: Scoreboard, labels: Sequence[str]) -> Figure:
-    """Performance profiles: the share of runs above each score."""
-    traces = []
-    for label, profile in board.profiles.items():
-        traces += _band(labels.index(label), label, THRESHOLDS.tolist(), *profile)
-    return {
-        "data": traces,
-        "layout": {
-            "title": {"text": "performance profiles"},
-            "xaxis": {"title": {"text": "score τ, share of the expert"}},
-            "yaxis": {"title": {"text": "share of runs above τ"}, "range": [0, 1.02]},
-        },
-    }
-
-
 # Tasks
 
 
 def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
     labels = list(section.budgets)
-    legend = _legend([(label, _look(place)[0]) for place, label in enumerate(labels)], "method")
+    legend = _legend([(label, chart_look(place)[0]) for place, label in enumerate(labels)], "method")
     parts = [
         f"<section><h2>Tasks{' from images' * section.images} after {section.finetuning:,} steps with reward</h2>",
         "<p>Return of the last evaluation, mean ± standard error over the seeds. Budgets are steps without reward + "
