@@ -62,7 +62,6 @@ EPISODES_SHOWN = 5
 """Episodes of each skill that are drawn."""
 LARGEST_VIDEOS = 30_000_000
 """Bytes of video that a page may hold."""
-FILES = ("report.html", "report.json", "scores.csv", "aggregate.csv")
 
 Tell = Callable[[str], None]
 
