@@ -261,6 +261,17 @@ def test_what_was_measured_here_goes_before_what_was_shipped(tmp_path):
     assert after.core_seconds(tuned) == before.core_seconds(tuned)
 
 
+def test_a_controller_is_slower_and_does_not_spoil_the_pace_of_others(tmp_path):
+    runs = plan(grid("sd3", skills=("own", "controller"), seeds=(0,)))
+    own = next(run for run in runs if run.kind == "finetune" and run.skill is None)
+    controlled = next(run for run in runs if run.skill == "controller")
+    assert shipped_seconds_per_step(controlled) > 2 * shipped_seconds_per_step(own)
+    note_pace(own, tmp_path, 1000, 5.0)
+    note_pace(controlled, tmp_path, 1000, 30.0)
+    after = Estimate(tmp_path)
+    assert [after.core_seconds(run, 1000) for run in (own, controlled)] == pytest.approx([5.0, 30.0])
+
+
 # The command
 
 

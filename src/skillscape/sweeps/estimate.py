@@ -18,6 +18,8 @@ from skillscape.training.runs import write_json
 
 ACTING_LIKE = "walker"
 """The domain that an environment without a measurement of its own is taken for."""
+CONTROLLER = "controller"
+"""The strategy that has a pace of its own."""
 SEEN = "seen-"
 """In front of the names of presets of images: `paper` is another one there."""
 
@@ -46,7 +48,9 @@ def note_pace(run: PlannedRun, runs: Path, steps: int, core_seconds: float) -> N
 
 
 def _key(run: PlannedRun) -> Key:
-    return Key(run.kind, run.method, run.env, run.preset)
+    # A controller looks at every skill in every update, which no other fine-tuning does.
+    kind = CONTROLLER if run.skill == CONTROLLER else run.kind
+    return Key(kind, run.method, run.env, run.preset)
 
 
 @cache
@@ -63,8 +67,10 @@ def shipped_seconds_per_step(run: PlannedRun) -> float:
         by_method = rates["maze_core_milliseconds_per_step"]
         return float(by_method.get(run.method, max(by_method.values()))) / 1e3
     chosen = hosted_settings(None, run.env, run.preset)
-    # Fine-tuning is the learner alone; the skill that it is shown costs next to nothing.
+    # Fine-tuning is the learner alone; one skill that it is shown costs next to nothing.
     update = _learning(run.preset, run.method if run.kind == "pretrain" else None, seen=is_seen(run.env))
+    if run.skill == CONTROLLER:
+        update *= rates["controller_times"]
     acting = rates["acting_core_milliseconds"]
     step = acting.get(run.env, acting[ACTING_LIKE])
     domain = PIXEL_DOMAINS.get(run.env, run.env)
