@@ -300,8 +300,9 @@ def score_table(benchmark: Benchmark, scores: Sequence[Score]) -> str:
     """A Markdown table of returns: mean ± standard error over the seeds, tasks down, methods across."""
     tasks = list(dict.fromkeys(score.task for score in scores))
     methods = list(dict.fromkeys(score.method for score in scores))
+    spread = ", mean ± standard error" if len({score.seed for score in scores}) > 1 else ""
     lines = [
-        f"Return of the last evaluation, mean ± standard error. {budget_note(benchmark)}.",
+        f"Return of the last evaluation{spread}. {budget_note(benchmark)}.",
         "",
         f"| | {' | '.join(methods)} |",
         "|---" * (len(methods) + 1) + "|",
