@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import listening
 
 from skillscape.sweeps.plan import plan
 from skillscape.sweeps.spec import read_sweep
@@ -29,7 +30,8 @@ def start(path, runs):
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
     environment = {**os.environ, "PYTHONPATH": paths, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     command = [sys.executable, "-m", "skillscape", "sweep", str(path), "--runs", str(runs), "--workers", "2"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(listening(command), env=environment, stdout=pipe, stderr=pipe, text=True)
 
 
 def half_done(process, runs, folder):

@@ -16,7 +16,8 @@ from skillscape.sweeps.plan import plan
 from skillscape.sweeps.spec import Resources, Sweep
 from skillscape.sweeps.work import bookkeeping, trained_steps
 
-pytestmark = pytest.mark.slow
+# Ray starts its processes by fork and exec; JAX, if another test has loaded it, warns of forks that go on as they are.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")]
 ray = pytest.importorskip("ray")
 
 TESTS = Path(__file__).parents[1]

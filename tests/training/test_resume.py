@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import listening
 
 SMALL_SD3 = "--objective.width 16 --objective.modules 2 --objective.module-width 8 --objective.history 900"
 METHODS = {
@@ -23,14 +24,6 @@ LIMITED = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-# What a shell runs in the background ignores Ctrl-C, and its children with it.
-LISTENING = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -55,7 +48,7 @@ def train(method, folder, *flags, steps=STEPS, largest_file=None):
 def train_until(method, folder, rows, send, *flags, log="metrics.csv"):
     """Start training, send a signal once the log has so many rows, and wait for the end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", LISTENING, *command(method, folder, *flags)],
+        listening(command(method, folder, *flags)),
         env=environment(method),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
