@@ -62,6 +62,24 @@ def test_linear_without_inputs_is_its_bias():
     np.testing.assert_array_equal(linear(jnp.zeros(0)), linear.bias)
 
 
+@pytest.mark.parametrize(("inputs", "outputs", "numbers"), [(7, 3, 3), (5, 5, 5), (3, 40, 4)])
+def test_squared_errors_are_those_of_the_outputs(inputs, outputs, numbers):
+    linear = Linear.create(jax.random.key(0), inputs, outputs)
+    x, y = jax.random.normal(jax.random.key(1), (inputs,)), 3 * jax.random.normal(jax.random.key(2), (outputs,))
+    assert linear.target(y).shape == (numbers,)
+
+    def direct(linear, x, y):
+        return jnp.sum((y - linear(x)) ** 2)
+
+    def prepared(linear, x, y):
+        return linear.squared_error(x, linear.target(y))
+
+    np.testing.assert_allclose(prepared(linear, x, y), direct(linear, x, y), rtol=1e-5)
+    found, expected = (jax.grad(function, (0, 1, 2))(linear, x, y) for function in (prepared, direct))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_mlp_has_relu_between_layers_and_none_at_the_end():
     mlp = MLP.create(jax.random.key(0), 2, (5, 7), 3)
     x = np.asarray(X)

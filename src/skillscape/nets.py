@@ -54,6 +54,27 @@ class Linear(eqx.Module):
         # x first: under a vmap inside another, W first would leave its result transposed, at eight times the cost.
         return x @ self.weight.T + self.bias
 
+    def target(self, y: Float[Array, " out"]) -> Float[Array, " t"]:
+        """y as ``squared_error`` takes it, made once for many x: y itself, or (Wᵀ(y − b), |y − b|²) if shorter."""
+        if not self._is_wide:
+            return y
+        centred = y - self.bias
+        return jnp.append(centred @ self.weight, centred @ centred)
+
+    def squared_error(self, x: Float[Array, " in"], target: Float[Array, " t"]) -> Float[Array, ""]:
+        """|y − W x − b|², from y's ``target``; where there are more outputs than inputs, without the outputs.
+
+        Then it is |y − b|² − 2 x·Wᵀ(y − b) + x·WᵀW x, whose matrix is the same for all x.
+        """
+        if not self._is_wide:
+            return jnp.sum((target - self(x)) ** 2)
+        return target[-1] + x @ (x @ (self.weight.T @ self.weight) - 2 * target[:-1])
+
+    @property
+    def _is_wide(self) -> bool:
+        outputs, inputs = self.weight.shape
+        return outputs > inputs
+
 
 class LayerNorm(eqx.Module):
     """x ↦ (x − mean) / √(variance + 10⁻⁵) · scale + shift, the moments being those of the one vector x."""
@@ -96,11 +117,15 @@ class MLP(eqx.Module):
         pairs = pairwise(sizes)
         return MLP(tuple(Linear.create(k, i, o) for k, (i, o) in zip(keys, pairs, strict=True)), activation)
 
-    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        """All layers in turn."""
+    def hidden(self, x: Float[Array, " in"]) -> Float[Array, " w"]:
+        """What the last layer reads."""
         for layer in self.layers[:-1]:
             x = ACTIVATIONS[self.activation](layer(x))
-        return self.layers[-1](x)
+        return x
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        """All layers in turn."""
+        return self.layers[-1](self.hidden(x))
 
 
 class GRU(eqx.Module):
@@ -139,8 +164,17 @@ class Conditional(eqx.Module):
         """All that does not depend on the skill."""
 
     @abstractmethod
+    def hidden(self, shared: PyTree, skill: Float[Array, " d"]) -> Float[Array, " w"]:
+        """What the last layer reads. skill: [d], an embedding."""
+
+    @property
+    @abstractmethod
+    def last(self) -> Linear:
+        """The last layer."""
+
     def conditioned(self, shared: PyTree, skill: Float[Array, " d"]) -> Float[Array, " out"]:
-        """The rest. skill: [d], an embedding."""
+        """All that does. skill: [d], an embedding."""
+        return self.last(self.hidden(shared, skill))
 
 
 class ConditionalMLP(Conditional):
@@ -160,9 +194,14 @@ class ConditionalMLP(Conditional):
         """The input's share of the first layer, before its ReLU."""
         return self.first(x)
 
-    def conditioned(self, shared: Float[Array, " d"], skill: Float[Array, " d"]) -> Float[Array, " out"]:
-        """Add the skill's share, then the remaining layers."""
-        return self.rest(jax.nn.relu(shared + skill))
+    def hidden(self, shared: Float[Array, " d"], skill: Float[Array, " d"]) -> Float[Array, " w"]:
+        """Add the skill's share, then the remaining layers but the last."""
+        return self.rest.hidden(jax.nn.relu(shared + skill))
+
+    @property
+    def last(self) -> Linear:
+        """The last of the remaining layers."""
+        return self.rest.layers[-1]
 
 
 class SoftModular(Conditional):
@@ -248,10 +287,10 @@ class SoftModular(Conditional):
             feature = joint * (self.gates[layer] @ mixing.reshape(-1) + self.gate_biases[layer])
         return between, jax.nn.softmax(self.last_route(jax.nn.relu(feature)) / self.temperature)
 
-    def conditioned(
+    def hidden(
         self, shared: tuple[Float[Array, " d"], Float[Array, "m w"]], skill: Float[Array, " d"]
-    ) -> Float[Array, " out"]:
-        """Route, mix, and apply the later layers."""
+    ) -> Float[Array, " w"]:
+        """Route, mix, apply the later layers, and join their modules."""
         embedded, first = shared
         between, joining = self.routing(embedded, skill)
         modules = range(first.shape[0])
@@ -264,7 +303,12 @@ class SoftModular(Conditional):
                 jax.nn.relu(self.weights[layer, module] @ received[module] + self.biases[layer, module])
                 for module in modules
             ]
-        return self.output(_weighted(joining, sent))
+        return _weighted(joining, sent)
+
+    @property
+    def last(self) -> Linear:
+        """The map from the joined modules to the output."""
+        return self.output
 
 
 def _weighted(shares: Float[Array, " m"], vectors: Sequence[Float[Array, " w"]]) -> Float[Array, " w"]:

@@ -272,6 +272,21 @@ def test_the_evidence_of_all_skills_is_that_of_each_alone(architecture):
             np.testing.assert_allclose(together.divergence[row, index], divergence, rtol=1e-3, atol=1e-5)
 
 
+@EVERY_ARCHITECTURE
+def test_the_likelihood_of_long_states_is_that_of_their_decoding(architecture):
+    # More entries than the decoder's last layer reads: their squared error is computed without them.
+    entries, objective = 150, tiny(architecture=architecture)
+    states = jax.random.normal(jax.random.key(3), (4, entries))
+    model = objective.init(jax.random.key(0), Spec((entries,), 2)).model.params
+    assert entries > model.decoder.last.weight.shape[1]
+    found = objective.evidence_of_all_skills(model, states, jax.random.key(1)).log_likelihood
+    for row, state in enumerate(states):
+        for index, skill in enumerate(jnp.eye(SKILLS)):
+            error = state - model.decode(model.posterior(model.shared(state), skill).mean, skill)
+            by_hand = -0.5 * jnp.sum(error**2 / VARIANCE + math.log(2 * math.pi * VARIANCE))
+            np.testing.assert_allclose(found[row, index], by_hand, rtol=1e-5)
+
+
 def test_draws_of_the_latent_are_averaged_and_shared():
     model, states, draws, key = trained(), blobs(6).next_obs, 3, jax.random.key(5)
     noise = jax.random.normal(key, (draws, LATENT))

@@ -50,6 +50,17 @@ class ConditionalVAE(eqx.Module):
         """The mean of P(s|h,z)."""
         return self.decoder.conditioned(self.decoder.shared(latent), self.embed_for_decoder(skill))
 
+    def target(self, obs: Shaped[Array, "..."]) -> Float[Array, " t"]:
+        """All of the likelihood that does not depend on the skill, at one state."""
+        return self.decoder.last.target(outline(obs))
+
+    def squared_error(
+        self, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
+    ) -> Float[Array, ""]:
+        """|s − ``decode(h, z)``|² from ``target(s)``."""
+        hidden = self.decoder.hidden(self.decoder.shared(latent), self.embed_for_decoder(skill))
+        return self.decoder.last.squared_error(hidden, target)
+
 
 class Evidence(NamedTuple):
     """The two terms of the bound: log P(s|h,z) at the latents used, and KL[Q(h|s,z) ‖ N(0,I)]."""
@@ -175,27 +186,26 @@ class SD3(Objective[SD3State]):
         return SD3State(learner(self._transform, model), history)
 
     def _log_likelihood(
-        self, model: ConditionalVAE, state: Float[Array, " d"], latent: Float[Array, " h"], skill: Float[Array, " z"]
+        self, model: ConditionalVAE, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
     ) -> Float[Array, ""]:
-        squared = jnp.sum((state - model.decode(latent, skill)) ** 2)
-        constant = state.shape[0] * math.log(2 * math.pi * self.decoder_variance)
-        return -0.5 * (squared / self.decoder_variance + constant)
+        constant = model.decoder.last.bias.shape[0] * math.log(2 * math.pi * self.decoder_variance)
+        return -0.5 * (model.squared_error(target, latent, skill) / self.decoder_variance + constant)
 
     def _evidence(
         self,
         model: ConditionalVAE,
-        state: Float[Array, " d"],
+        target: Float[Array, " t"],
         shared: PyTree,
         skill: Float[Array, " z"],
         noise: Float[Array, "samples h"],
     ) -> Evidence:
         """The bound's terms at one state and skill.
 
-        state: its outline; ``noise`` rows are the latents' standard-normal draws.
+        target, shared: the model's, of the state; ``noise`` rows are the latents' standard-normal draws.
         """
         posterior = model.posterior(shared, skill)
         likelihoods = [
-            self._log_likelihood(model, state, posterior.sample(noise[sample]), skill)
+            self._log_likelihood(model, target, posterior.sample(noise[sample]), skill)
             for sample in range(noise.shape[0])
         ]
         return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
@@ -212,7 +222,7 @@ class SD3(Objective[SD3State]):
         states, skills = obs.shape[0], every.shape[0]
         # Pairs as the rows of one flat batch: every layer is then one large plain product.
         rows, shared = jax.tree.map(
-            lambda part: jnp.repeat(part, skills, axis=0), (jax.vmap(outline)(obs), jax.vmap(model.shared)(obs))
+            lambda part: jnp.repeat(part, skills, axis=0), (jax.vmap(model.target)(obs), jax.vmap(model.shared)(obs))
         )
         pairs = jax.vmap(lambda one, part, skill: self._evidence(model, one, part, skill, noise))(
             rows, shared, jnp.tile(every, (states, 1))
@@ -245,7 +255,7 @@ class SD3(Objective[SD3State]):
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
-                evidence = jax.vmap(lambda s, z, e: self._evidence(model, outline(s), model.shared(s), z, e))(
+                evidence = jax.vmap(lambda s, z, e: self._evidence(model, model.target(s), model.shared(s), z, e))(
                     obs, skill, noise
                 )
                 value = -jnp.mean(evidence.bound)
