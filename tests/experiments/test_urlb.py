@@ -51,6 +51,12 @@ def some_scores():
     ]
 
 
+def test_some_tasks_are_enough():
+    every = list(parts(replace(BENCHMARK, tasks=("walker_run",))))
+    assert len(every) == 2 * (1 + 1 + 1)
+    assert {part.task for part in every} == {None, "walker_run"}
+
+
 def test_a_fine_tuning_comes_after_its_pre_training():
     every = list(parts(BENCHMARK))
     assert len(every) == len(set(every)) == 2 * (4 + 1 + 4)
@@ -177,6 +183,9 @@ def test_one_seed_has_no_interval():
         ({"variants": methods_compared(("dian",))}, "did you mean 'diayn'"),
         ({"domains": ("wlker",)}, "did you mean 'walker'"),
         ({"preset": "papr"}, "did you mean 'paper'"),
+        ({"tasks": ("walker_stnd",)}, "did you mean 'walker_stand'"),
+        ({"tasks": ("quadruped_run",)}, "quadruped_run is not a task of walker"),
+        ({"tasks": ("walker_run",), "domains": ("walker", "jaco")}, "one of jaco"),
         ({"seeds": 0}, "at least one"),
         ({"variants": ()}, "at least one"),
     ],
@@ -184,6 +193,30 @@ def test_one_seed_has_no_interval():
 def test_what_does_not_exist_is_refused(change, said):
     with pytest.raises(UserError, match=said):
         replace(BENCHMARK, **change).check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "domains", "folder"),
+    [
+        (["--tasks", "walker_stand"], ("walker-pixels",), "pixels-walker_stand"),
+        (["--tasks", "quadruped_run", "walker_run"], ("walker-pixels", "quadruped-pixels"), None),
+        (["--domains", "quadruped-pixels"], ("quadruped-pixels",), "pixels-quadruped-pixels"),
+        ([], ("walker-pixels", "quadruped-pixels"), "pixels"),
+    ],
+)
+def test_tasks_choose_their_domains(monkeypatch, tmp_path, arguments, domains, folder):
+    asked = []
+
+    def stop(benchmark, runs, *_):
+        asked.append((benchmark, runs))
+        raise UserError("far enough")
+
+    monkeypatch.setattr(urlb, "run_benchmark", stop)
+    with pytest.raises(SystemExit):
+        cli.main(["reproduce", "pixels", *arguments, "--runs", str(tmp_path)])
+    (benchmark, _), *_ = asked
+    assert benchmark.domains == domains
+    assert benchmark.name == folder or folder is None
 
 
 @pytest.mark.slow

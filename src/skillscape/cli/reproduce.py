@@ -51,7 +51,9 @@ class BenchmarkOptions:
     methods: tuple[str, ...] = ()
     """Methods to compare, the experiment's own if not given; ddpg (dreamer on images) is training from scratch."""
     domains: tuple[str, ...] = ()
-    """Domains, each with all its four tasks; the experiment's own if not given."""
+    """Domains, each with all its four tasks; the experiment's own, or those of --tasks, if not given."""
+    tasks: tuple[str, ...] = ()
+    """Tasks to fine-tune on; all of the domains' if not given."""
     seeds: int = 10
     """Seeds per method and task."""
     preset: str | None = None
@@ -139,16 +141,19 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
         run_benchmark,
         score_table,
         shared_folder,
+        tasks_in,
         write_benchmark,
     )
     from skillscape.presets import default_preset
 
     options = tyro.cli(BenchmarkOptions, args=arguments, prog=f"skillscape reproduce {name}")
     kind = BENCHMARKS[name]
-    domains = options.domains or kind.domains
+    wanted = set(options.tasks)
+    having_them = tuple(domain for domain in kind.domains if wanted & set(tasks_in(domain)))
+    domains = options.domains or having_them or kind.domains
     preset = options.preset or default_preset(domains[0])
     benchmark = Benchmark(
-        name=name if domains == kind.domains else "-".join([name, *domains]),
+        name="-".join([name, *(options.tasks or (() if domains == kind.domains else domains))]),
         variants=kind.compare(options.methods or kind.methods),
         domains=domains,
         seeds=options.seeds,
@@ -156,6 +161,7 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
         steps=options.steps,
         finetuning_steps=options.finetuning_steps,
         command=" ".join(["skillscape", "reproduce", name, *without(arguments, ("--out", "--runs"))]),
+        tasks=options.tasks,
     )
     benchmark.check()
     # Experiments at the same budget share what they pre-train.

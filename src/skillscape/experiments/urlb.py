@@ -125,6 +125,12 @@ class Benchmark:
     """Steps of fine-tuning, and of training from scratch; the preset's if None."""
     command: str
     """The command line that makes these results, kept with them."""
+    tasks: tuple[str, ...] = ()
+    """Which of the domains' tasks; all if empty."""
+
+    def tasks_of(self, domain: str) -> tuple[str, ...]:
+        """What is fine-tuned in a domain."""
+        return tuple(task for task in tasks_in(domain) if not self.tasks or task in self.tasks)
 
     def check(self) -> None:
         """Refuse what does not exist."""
@@ -133,6 +139,13 @@ class Benchmark:
             choose("domain", domain, known, "skillscape envs")
         if len({domain in PIXEL_DOMAINS for domain in self.domains}) > 1:
             raise UserError("States and images are not compared with each other; ask for the one or the other.")
+        for task in self.tasks:
+            choose("task", task, [task for domain in DOMAINS for task in tasks_in(domain)], "skillscape envs")
+            if task not in [one for domain in self.domains for one in tasks_in(domain)]:
+                raise UserError(f"{task} is not a task of {', '.join(self.domains)}; add its domain, or leave it out.")
+        idle = [domain for domain in self.domains if not self.tasks_of(domain)]
+        if idle:
+            raise UserError(f"None of the tasks asked for is one of {idle[0]}; leave the domain out, or add its tasks.")
         own = SEEN_SCRATCH if self.domains[:1] and self.domains[0] in PIXEL_DOMAINS else SCRATCH
         for method in [variant.method for variant in self.variants]:
             choose("method", method, [own, *(name for name in registry() if name != "extrinsic")], "skillscape methods")
@@ -184,7 +197,7 @@ def parts(benchmark: Benchmark) -> Iterator[Part]:
                 if variant.method not in LEARNERS and variant.source not in begun:
                     begun.add(variant.source)
                     yield Part(variant, domain, None, seed)
-                for task in tasks_in(domain):
+                for task in benchmark.tasks_of(domain):
                     yield Part(variant, domain, task, seed)
 
 
@@ -327,7 +340,7 @@ def _aggregates(scores: Sequence[Score]) -> list[str]:
     several = len({score.seed for score in scores}) > 1
     intervals = "with 95 % stratified-bootstrap intervals" if several else "one seed, hence without intervals"
     lines = [
-        f"Shares of the expert's score over {len(board.tasks)} tasks, {intervals}.",
+        f"Shares of the expert's score over {len(board.tasks)} task{'s' * (len(board.tasks) > 1)}, {intervals}.",
         "",
         f"| | {' | '.join(names)} |",
         "|---" * (len(names) + 1) + "|",
