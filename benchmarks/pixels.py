@@ -9,6 +9,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,25 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
     return found
 
 
+def what_is_scored(method: str, rounds: int) -> dict[str, float]:
+    """Milliseconds of a learning step at `laptop` by what the objective is shown; timed in turns."""
+    chosen = hosted_settings(method, "walker-pixels", "laptop")
+    assert isinstance(chosen.backbone, Dreamer)
+    assert chosen.objective is not None
+    steps: dict[str, Callable[[], Any]] = {}
+    for shown in ("imagined", "replayed", "frames"):
+        backbone, objective = replace(chosen.backbone, reward_on=shown), chosen.objective
+        batch = random_sequences(backbone.schedule, WALKER, objective.skills)
+        agent = backbone.init(jax.random.key(0), WALKER, objective)
+        state = objective.init(jax.random.key(1), backbone.features(WALKER))
+        step = jax.jit(lambda a, s, b, k, one=objective, learner=backbone: learner.learn(a, one, s, b, k))
+        steps[shown] = partial(step, agent, state, batch, jax.random.key(2))
+        jax.block_until_ready(steps[shown]())
+    found = {shown: 1e3 * one for shown, one in side_by_side(steps, rounds).items()}
+    print(method, found, flush=True)
+    return found
+
+
 def objective_alone(backbone: Dreamer, objective: Objective[Any], state: Any) -> Callable[[], Any]:  # noqa: ANN401
     """What a learning step asks of the objective: its own steps on replayed pairs, then rewards of imagined states."""
     replayed = random_experience(objective, backbone, (backbone.batch_size * (backbone.sequence_length - 1),))
@@ -211,6 +231,7 @@ def main() -> None:
         "maze_renderer": maze_frames(),
         "replay": replay(),
         "laptop": updates("laptop", ("sd3", "diayn", "apt"), 10),
+        "milliseconds_by_what_sd3_is_shown": what_is_scored("sd3", 5),
     }
     path = Path(__file__).parent / "pixels.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
