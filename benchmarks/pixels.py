@@ -144,7 +144,7 @@ def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     assert isinstance(chosen.backbone, Dreamer)
     assert chosen.objective is not None
     steps: dict[str, Callable[[], Any]] = {}
-    for shown in ("imagined", "replayed", "frames"):
+    for shown in ("imagined", "replayed", "embedded"):
         backbone, objective = replace(chosen.backbone, reward_on=shown), chosen.objective
         batch = random_sequences(backbone.schedule, WALKER, objective.skills)
         agent = backbone.init(jax.random.key(0), WALKER, objective)

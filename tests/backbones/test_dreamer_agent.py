@@ -171,7 +171,7 @@ def test_every_option_learns(changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["convolutions", "patches"])
-@pytest.mark.parametrize("reward_on", ["imagined", "replayed", "frames"])
+@pytest.mark.parametrize("reward_on", ["imagined", "replayed", "embedded"])
 def test_images_are_learned_from(encoder, reward_on):
     backbone = replace(TINY, encoder=encoder, reward_on=reward_on, depth=2, patch=16, patch_width=4)
     objective, spec = small("diayn"), EnvSpec((64, 64, 3), 2, 10)
@@ -181,7 +181,7 @@ def test_images_are_learned_from(encoder, reward_on):
     assert all(np.isfinite(value) for value in metrics.values())
 
 
-FRAMES = replace(TINY, encoder="patches", patch=16, patch_width=4, reward_on="frames")
+FRAMES = replace(TINY, encoder="patches", patch=16, patch_width=4, reward_on="replayed")
 FRAME = EnvSpec((16, 16, 3), 2, 10)
 
 
@@ -252,12 +252,12 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
 def test_what_is_lent_is_what_the_spec_says():
     assert TINY.features(SPEC).obs_shape == (6,)
     assert replace(TINY, lent="memory and probabilities").features(SPEC).obs_shape == (12,)
-    replayed = replace(TINY, reward_on="replayed", encoder="patches")
-    assert replayed.features(SPEC).obs_shape == (3,)
-    assert replayed.features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
-    assert FRAMES.features(SPEC) == replayed.features(SPEC)
+    embedded = replace(TINY, reward_on="embedded", encoder="patches")
+    assert embedded.features(SPEC).obs_shape == (3,)
+    assert embedded.features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
+    assert FRAMES.features(SPEC) == embedded.features(SPEC)
     assert FRAMES.features(FRAME) == Spec(FRAME.obs_shape, 2)
-    assert replace(replayed, encoder="convolutions").features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
+    assert replace(embedded, encoder="convolutions").features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
 
 
 def test_what_is_lent_has_one_scale():

@@ -160,11 +160,11 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """What objectives see of an imagined or replayed state."""
     standardise: bool = True
     """Lend it with mean zero and variance one over its entries, so that objectives meet the same scale at any time."""
-    reward_on: Literal["imagined", "replayed", "frames"] = "imagined"
+    reward_on: Literal["imagined", "replayed", "embedded"] = "imagined"
     """What objectives score: imagined states, or replayed observations, whose scores a head for all skills learns.
 
-    Replayed images are lent as the encoder's embeddings, or as the frames themselves, seen by an eye that learns with
-    the objective. Vectors are lent as they are in both.
+    Replayed images are lent as they are, and seen through convolutions that learn with the objective, or as the world
+    model's embeddings of them. Vectors are lent as they are in both.
     """
     reward_gradient: bool = True
     """Whether the actor climbs the objective's reward itself; otherwise it learns of it by the critic alone."""
@@ -241,7 +241,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         if self.reward_on == "imagined":
             width = self.memory if self.lent == "memory" else self._feature_width
             return Spec((width,), env_spec.action_dim)
-        embedded = env_spec.is_image and self.reward_on == "replayed"
+        embedded = env_spec.is_image and self.reward_on == "embedded"
         return Spec((self._embedding_width(env_spec),) if embedded else env_spec.obs_shape, env_spec.action_dim)
 
     # Networks
@@ -490,7 +490,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         """Replayed pairs as objectives see them, and the model's feature of the later state of each."""
         if self.reward_on == "imagined":
             lent = self._lend(understood.posterior)
-        elif self.reward_on == "replayed" and batch.obs.dtype == jnp.uint8:
+        elif self.reward_on == "embedded" and batch.obs.dtype == jnp.uint8:
             lent = standardised(understood.embedding) if self.standardise else understood.embedding
         else:
             lent = batch.obs
