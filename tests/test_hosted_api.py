@@ -56,6 +56,12 @@ def tuned(trained, tmp_path_factory):
     return make
 
 
+def test_a_task_gets_the_steps_of_the_preset_with_and_without_pre_training(trained, tmp_path):
+    (tuned,) = finetune(trained("diayn"), ENV, out=tmp_path / "tuned")
+    alone = train_from_scratch(ENV, ENV, out=tmp_path / "alone", preset="smoke")
+    assert tuned.config.steps == alone.config.steps == tuned.results["steps"] == 2_000
+
+
 def skills_evaluated(run):
     return read_metrics(run.folder / "evaluation.csv")["skill"]
 

@@ -54,8 +54,8 @@ def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
         raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
     if kind == "constant" and not isinstance(skills, Box):
         raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
-    if kind == "grid":
-        candidates(skills)
+    if kind == "grid" and not isinstance(skills, Box) and skills.count is None:
+        raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
     if kind in ("regress", "controller") and skills.count is None:
         raise UserError(f"--skill {kind} needs skills that can be listed; use --skill random or prior.")
     return Strategy(kind)
@@ -73,8 +73,6 @@ def candidates(skills: SkillSpace) -> Float[np.ndarray, "k z"]:
     """The skills that ``grid`` tries: all of them, or from a box the constant vectors 0, 0.1, …, 1."""
     if isinstance(skills, Box):
         return np.repeat(np.linspace(0, 1, 11, dtype=np.float32)[:, None], skills.width, axis=1)
-    if skills.count is None:
-        raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
     return np.asarray(skills.all())
 
 

@@ -60,8 +60,8 @@ def pretrain(
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
     ``env`` is what `skillscape envs` lists: maze/NAME, walker, walker-pixels, gym/ID, …; ``preset`` is "default" in
-    mazes and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the preset would choose.
-    ``noise`` is added to observations (not in mazes). ``resume`` goes on with runs that stand there, with *their*
+    mazes, "laptop" on images and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the
+    preset would choose. ``noise`` is added to observations (not in mazes without images). ``resume`` goes on with runs that stand there, with *their*
     configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in
     the way and the compilation begins, ``on_progress`` now and then.
     """
@@ -94,13 +94,14 @@ def pretrain(
             evaluate_every=chosen.evaluate_every,
             evaluation_episodes=chosen.evaluation_episodes,
             snapshots=tuple(one for one in chosen.snapshots if one <= (chosen.steps if steps is None else steps)),
+            finetuning_steps=chosen.finetuning_steps,
         )
         jobs = [replace(job, seed=seed + index) for index in range(seeds)]
         return _train_jobs([(one, None) for one in jobs], Path(out), seeds > 1, resume, force, start, progress)
     if noise:
-        raise UserError("--env.noise is for walker, quadruped, jaco and gym/ID; mazes have none.")
+        raise UserError("--env.noise is for walker, quadruped, jaco, gym/ID and images; maze/NAME has none.")
     if isinstance(backbone, ReplayedBackbone):
-        raise UserError(f"{env} is trained with PPO; DDPG is for environments on the host.")
+        raise UserError(f"{env} is trained with PPO; {backbone.name} is for environments on the host.")
     settled = settings(method, preset or "default")
     configs = [
         Pretraining(
@@ -166,7 +167,7 @@ def finetune(
     out: str | Path,
     skill: str | None = None,
     snapshot: int | None = None,
-    steps: int = 100_000,
+    steps: int | None = None,
     seed: int | None = None,
     resume: bool = False,
     force: bool = False,
@@ -176,7 +177,8 @@ def finetune(
     """Fine-tune a pre-trained run on a task, or each of its seeds if it has several.
 
     ``skill``: see ``adaptation.Strategy``, or the number of a skill; the method's own rule if not given.
-    ``snapshot``: step of the pre-training to begin with, the last if not given. ``seed``: that of the run if not given.
+    ``snapshot``: step of the pre-training to begin with, the last if not given. ``steps``: as many as the preset of the
+    pre-training gives a task if not given. ``seed``: that of the run if not given.
     """
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
@@ -186,7 +188,14 @@ def finetune(
         raise UserError("--seed is for one run; the seeds of several runs are their own.")
     pairs: list[tuple[Job, JobRun | None]] = [
         (
-            finetuning(one, task, skill, snapshot, steps=steps, seed=one.config.seed if seed is None else seed),
+            finetuning(
+                one,
+                task,
+                skill,
+                snapshot,
+                steps=one.config.finetuning_steps if steps is None else steps,
+                seed=one.config.seed if seed is None else seed,
+            ),
             one,
         )
         for one in sources

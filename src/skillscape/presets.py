@@ -190,6 +190,9 @@ def _seen_objective(
     changes: dict[str, Any] = {"resample_every": None} if maze and made.resample_every else {}
     if maze and "number_of_skills" in vars(made):
         changes["number_of_skills"] = 10
+    if "paid_for" in vars(made):
+        # The reward of an imagined state is that of arriving there: paid for the state before, actions would not matter.
+        changes["paid_for"] = "next_obs"
     if method == "sd3":
         # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
         changes |= {"latent_dim": 16, "decoder_variance": 4.0, "floor": -1.0, "latent_samples": 0, "reward_scale": 1.0}

@@ -56,6 +56,17 @@ class Experience(NamedTuple):
     skill: Float[Array, "n z"]
     reward: Float[Array, " n"]
 
+    def states(self, end: "End") -> Shaped[Array, "n ..."]:
+        """The states that were left, or those that were reached."""
+        return self.obs if end == "obs" else self.next_obs
+
+
+End: TypeAlias = Literal["obs", "next_obs"]
+"""Which state of a transition a method pays for.
+
+URLB's code pays some methods for the state that is left; a world model pays for the one that is reached.
+"""
+
 
 class Rollout(NamedTuple):
     """Episodes run side by side, time first.

@@ -4,6 +4,7 @@ import os
 import signal
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 import toys
@@ -31,6 +32,7 @@ TINY = Dreamer(
     horizon=2,
     update_every=10,
     random_steps=40,
+    policy_steps=40,
     replay_capacity=1000,
 )
 JOB = Job(
@@ -123,6 +125,28 @@ def test_a_skill_is_inferred_from_what_the_objective_saw(tmp_path):
     hosted.train_job(run, adapted_state(tuned, source), lambda *_: {"return": 0.0}, lambda *_: None)
     chosen = np.array(run.newest()[1]["collector"]["lasting"])
     assert np.linalg.norm(chosen) == pytest.approx(1, abs=1e-5)
+
+
+def test_what_is_learned_after_the_choice_of_a_skill_is_under_that_skill(tmp_path, monkeypatch):
+    shown, plain = [], hosted.update_step
+
+    def watched(job):
+        update = plain(job)
+
+        def step(state, batch):
+            jax.debug.callback(lambda skill: shown.append(np.array(skill)), batch.skill, ordered=True)
+            return update(state, batch)
+
+        return step
+
+    monkeypatch.setattr(hosted, "update_step", watched)
+    tuned = replace(JOB, phase="finetune", task=JOB.env, backbone=TINY.for_task(pretrained=True), steps=80)
+    grid = train(tmp_path / "grid", replace(tuned, skill="grid"))
+    chosen = np.array(grid.newest()[1]["collector"]["lasting"], np.float32)
+    acted = np.fromfile(grid.folder / "replay" / "skill.f32", np.float32).reshape(-1, 3)
+    assert len(np.unique(acted[: TINY.policy_steps], axis=0)) > 1
+    assert shown
+    assert all((skill == chosen).all() for skill in shown)
 
 
 def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):

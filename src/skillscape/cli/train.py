@@ -83,7 +83,8 @@ class FinetuneOptions:
     snapshot: int | None = None
     """Step of the pre-training to begin with; its last if not given."""
     steps: int | None = None
-    """Environment steps to take; 100,000 if not given."""
+    """Environment steps to take; as many as the preset gives a task if not given: 100,000, from images 50,000, and
+    10,000 at laptop."""
     seed: int | None = None
     """Random seed; the run's own if not given."""
     out: Path | None = None
@@ -210,7 +211,7 @@ def finetune_command(arguments: list[str]) -> None:
             out=out,
             skill=options.skill,
             snapshot=options.snapshot,
-            steps=100_000 if options.steps is None else options.steps,
+            steps=options.steps,
             seed=options.seed,
             resume=options.resume,
             force=options.force,

@@ -18,7 +18,7 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import Moments, particle_entropy, safe_sqrt
-from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye
 
 
@@ -58,6 +58,8 @@ class APT(Objective[APTState]):
     """What distances are measured in: themselves, their running mean, or their running variance."""
     distance_floor: float = 0.0
     """Subtracted from the scaled distances, which are then floored at zero."""
+    paid_for: End = "obs"
+    """Which state of a transition is novel or rare."""
     learning_rate: float = 1e-3
     epsilon: float = 1e-3
     """Adam's ε."""
@@ -114,9 +116,9 @@ class APT(Objective[APTState]):
     def reward(
         self, state: APTState, batch: Experience, key: RandomKey
     ) -> tuple[APTState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from h(s) to its k nearest in the batch, itself among them); of s, not of s'."""
+        """r = log(1 + mean distance from h(s) to its k nearest in the batch, itself among them); s as ``paid_for``."""
         del key
-        states = state.networks.params.represent(batch.obs)
+        states = state.networks.params.represent(batch.states(self.paid_for))
         moments, reward = particle_entropy(
             states, states, state.distances, self.neighbours, scale=self.scale, floor=self.distance_floor
         )

@@ -15,7 +15,7 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import NoSkill
 from skillscape.stats import Moments
-from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet, prepared
 
 
@@ -38,6 +38,8 @@ class RND(Objective[RNDState]):
     """Outputs of the random network."""
     clip: float = 5.0
     """Largest size of a normalised input."""
+    paid_for: End = "obs"
+    """Which state of a transition is novel or rare."""
     learning_rate: float = 1e-3
     epsilon: float = 1e-3
     """Adam's ε."""
@@ -79,7 +81,7 @@ class RND(Objective[RNDState]):
         del key
 
         def loss(predictor: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            value = jnp.mean(self._errors(predictor, state.target, batch.obs))
+            value = jnp.mean(self._errors(predictor, state.target, batch.states(self.paid_for)))
             return value, {"model_loss": value}
 
         predictor, metrics = descend(self._transform, loss, state.predictor)
@@ -88,9 +90,9 @@ class RND(Objective[RNDState]):
     def reward(
         self, state: RNDState, batch: Experience, key: RandomKey
     ) -> tuple[RNDState, Float[Array, " n"], Metrics]:
-        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; of s, not of s'."""
+        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; s as ``paid_for``."""
         del key
-        errors = self._errors(state.predictor.params, state.target, batch.obs)
+        errors = self._errors(state.predictor.params, state.target, batch.states(self.paid_for))
         moments = state.errors.include(jax.lax.stop_gradient(errors))
         deviation = jnp.sqrt(moments.variance)
         metrics = {"novelty": jnp.mean(errors), "novelty_deviation": deviation}

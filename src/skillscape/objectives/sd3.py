@@ -21,7 +21,11 @@ from skillscape.objectives.base import Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye, no_states, outline, outline_width, prepared, stored
+from skillscape.vision import Eye, is_image, no_states, outline, outline_width, prepared, stored
+
+
+PIXEL_UNIT = 1 / 32
+"""Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
 
 
 class ConditionalVAE(eqx.Module):
@@ -36,6 +40,8 @@ class ConditionalVAE(eqx.Module):
     decoder: Conditional
     embed_for_encoder: Linear
     embed_for_decoder: Linear
+    unit: float = eqx.field(static=True, default=1.0)
+    """What the entries of a state are measured in where errors are."""
 
     def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
         """All of the encoder that does not depend on the skill, at one state."""
@@ -57,9 +63,9 @@ class ConditionalVAE(eqx.Module):
     def squared_error(
         self, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
     ) -> Float[Array, ""]:
-        """|s − ``decode(h, z)``|² from ``target(s)``."""
+        """|s − ``decode(h, z)``|² in units, from ``target(s)``."""
         hidden = self.decoder.hidden(self.decoder.shared(latent), self.embed_for_decoder(skill))
-        return self.decoder.last.squared_error(hidden, target)
+        return self.decoder.last.squared_error(hidden, target) / self.unit**2
 
 
 class Evidence(NamedTuple):
@@ -137,7 +143,7 @@ class SD3(Objective[SD3State]):
     """Of the routing softmax."""
     latent_dim: int = 8
     decoder_variance: float = 0.1
-    """σ² of P(s|h,z): what counts as one place."""
+    """σ² of P(s|h,z): what counts as one place. Of images in units of a thirty-second of their range."""
 
     learning_rate: float = 3e-3
     clip_norm: float | None = None
@@ -177,6 +183,7 @@ class SD3(Objective[SD3State]):
             decoder=self._network(decoder_key, self.latent_dim, outline_width(spec.obs_shape)),
             embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
             embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
+            unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
         history = History(
             no_states(self.history, spec.obs_shape),

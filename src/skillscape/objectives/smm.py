@@ -19,7 +19,7 @@ from skillscape.nets import MLP
 from skillscape.objectives.base import Adaptation, Objective
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete
-from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet, outline, outline_width
 
 
@@ -65,6 +65,8 @@ class SMM(Objective[SMMState]):
     """Of the KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
     faithful_sign: bool = False
     """Subtract log q(z|s), as the benchmark's code does: it then pays a skill for being mistaken for another."""
+    paid_for: End = "obs"
+    """Which state of a transition is novel or rare."""
     density_learning_rate: float = 1e-2
     discriminator_learning_rate: float = 1e-3
     epsilon: float = 1e-3
@@ -107,7 +109,7 @@ class SMM(Objective[SMMState]):
         self, density: JointVAE, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """Squared error and KL of each (s, z), with one draw of the code."""
-        pairs = jnp.concatenate([jax.vmap(outline)(batch.obs), batch.skill], axis=-1)
+        pairs = jnp.concatenate([jax.vmap(outline)(batch.states(self.paid_for)), batch.skill], axis=-1)
         return jax.vmap(density)(pairs, jax.random.normal(key, (pairs.shape[0], self.latent_dim)))
 
     def update(self, state: SMMState, batch: Experience, key: RandomKey) -> tuple[SMMState, Metrics]:
@@ -120,7 +122,7 @@ class SMM(Objective[SMMState]):
             return value, {"density_loss": value}
 
         def discriminator_loss(discriminator: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.obs))
+            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.states(self.paid_for)))
             cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
             return cross_entropy, {"discriminator_loss": cross_entropy, "discriminator_accuracy": accuracy}
@@ -133,13 +135,13 @@ class SMM(Objective[SMMState]):
     def reward(
         self, state: SMMState, batch: Experience, key: RandomKey
     ) -> tuple[SMMState, Float[Array, " n"], Metrics]:
-        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), one draw of the code.
+        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), s as ``paid_for``, one draw of the code.
 
         Both terms are of the model as it is when asked, so after this step's update; the benchmark's code takes them
         from the passes that the update was computed with.
         """
         squared, _ = self._evidence(state.density.params, batch, key)
-        own = jnp.sum(self.score_skills(state, batch.obs) * batch.skill, axis=-1)
+        own = jnp.sum(self.score_skills(state, batch.states(self.paid_for)) * batch.skill, axis=-1)
         reward = squared + (-own if self.faithful_sign else own) + math.log(self.number_of_skills)
         return state, reward, {"rarity": jnp.mean(squared), "log_discriminator": jnp.mean(own)}
 

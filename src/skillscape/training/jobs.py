@@ -58,6 +58,8 @@ class Job:
     """Name of the run that was pre-trained, for the record."""
     snapshot: int | None = None
     """Step of the pre-training that this fine-tuning begins with."""
+    finetuning_steps: int = 100_000
+    """Steps that a fine-tuning of this run takes if nothing else is said."""
 
     @property
     def method(self) -> str:
@@ -148,7 +150,7 @@ class Job:
             if method not in registry():
                 raise UserError(f"config.json names the method {method!r}, which this skillscape does not have.")
             objective = from_fields(registry()[method], objective)
-        plain = from_fields(_Plain, {field: values[field] for field in _PLAIN})
+        plain = from_fields(_Plain, {field: values[field] for field in _PLAIN if field in values})
         return Job(
             objective=objective,
             backbone=from_fields(BACKBONES[name], backbone),
@@ -172,6 +174,7 @@ class _Plain:
     skill: str
     source: str | None
     snapshot: int | None
+    finetuning_steps: int = 100_000
 
 
 _PLAIN = tuple(_Plain.__dataclass_fields__)

@@ -65,6 +65,7 @@ def _smoke() -> Dreamer:
         horizon=5,
         update_every=20,
         random_steps=1_000,
+        policy_steps=1_000,
         replay_capacity=10_000,
     )
 
