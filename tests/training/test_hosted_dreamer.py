@@ -4,6 +4,7 @@ import os
 import signal
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 import toys
@@ -45,6 +46,22 @@ JOB = Job(
     evaluate_every=50,
     evaluation_episodes=1,
 )
+JOBS = {
+    "vectors": JOB,
+    "images": replace(
+        JOB,
+        env="gym/toys:Pictured-v0",
+        backbone=replace(TINY, encoder="patches", patch=32, patch_width=2, standardise_frames=True),
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    """These runs take a few steps; compiling them well would take longer."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(autouse=True)
@@ -61,15 +78,21 @@ def train(folder, job=JOB):
 
 def contents(folder):
     """Everything that training wrote, but times and events."""
-    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".safetensors", ".f32")]
+    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".safetensors", ".f32", ".u8")]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in names}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hosted, "LOG_EVERY", 20)
-        return contents(train(tmp_path_factory.mktemp("whole") / "run").folder)
+    """Makes the folder of a run that nothing stopped, once for vectors and once for images."""
+    folder = tmp_path_factory.mktemp("whole")
+
+    def make(seen):
+        if not (folder / seen).exists():
+            train(folder / seen, JOBS[seen])
+        return folder / seen
+
+    return make
 
 
 def test_it_learns_once_for_every_tenth_step_and_changes_every_part(tmp_path):
@@ -84,9 +107,12 @@ def test_it_learns_once_for_every_tenth_step_and_changes_every_part(tmp_path):
     assert np.all(np.isfinite(metrics["reward"]))
 
 
-# In the middle of an episode of 25 steps with a policy that has changed since it began, and between two episodes.
-@pytest.mark.parametrize("lived", [58, 63, 74, 88])
-def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch, whole, lived):
+# It is saved in the middle of an episode with a policy that has changed since it began, or between two episodes.
+@pytest.mark.parametrize(
+    ("seen", "lived"),
+    [("vectors", 58), ("vectors", 63), ("vectors", 74), ("vectors", 88), ("images", 88)],
+)
+def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch, whole, seen, lived):
     step = toys.Toy.step
 
     def stepping(self, action):
@@ -97,8 +123,18 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(toys.Toy, "step", stepping)
         with pytest.raises(Interrupted):
-            train(tmp_path / "run")
-    assert contents(train(tmp_path / "run").folder) == whole
+            train(tmp_path / "run", JOBS[seen])
+    assert contents(train(tmp_path / "run", JOBS[seen]).folder) == contents(whole(seen))
+
+
+def test_images_go_to_a_buffer_of_bytes_and_their_moments_stay_with_the_agent(whole):
+    found = contents(whole("images"))
+    assert {"replay/obs.u8", "replay/action.f32"} <= set(found)
+    assert "replay/obs.f32" not in found
+    frames = JobRun(whole("images")).newest()[0].agent.frames
+    # One frame of each sequence of every update.
+    updates = (JOB.steps - TINY.random_steps) // TINY.update_every
+    assert float(frames.moments.count) == pytest.approx(updates * TINY.batch_size, abs=0.01)
 
 
 def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
