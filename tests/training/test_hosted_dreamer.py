@@ -1,6 +1,7 @@
 """Dreamer in the hosted loop: it learns from sequences, and what acting remembers survives a stop."""
 
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.errors import Interrupted, UserError
 from skillscape.objectives.aps import APS
 from skillscape.objectives.diayn import DIAYN
+from skillscape.replay import Visible
 from skillscape.training import hosted
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
@@ -172,3 +174,55 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():
     with pytest.raises(UserError, match="sequence-length to at most 3"):
         JOB.check_env(EnvSpec((2,), 1, 2))
+
+
+def end_after(monkeypatch, steps):
+    """Every episode is over after so many steps, whatever limit the environment was registered with."""
+    step = toys.Toy.step
+
+    def stepping(self, action):
+        obs, reward, _, cut, told = step(self, action)
+        return obs, reward, self.time == steps, cut, told
+
+    monkeypatch.setattr(toys.Toy, "step", stepping)
+
+
+@pytest.mark.parametrize(("random_steps", "episodes"), [(10, 20), (40, 20), (60, 30)])
+def test_episodes_that_always_end_before_a_sequence_are_told(tmp_path, monkeypatch, random_steps, episodes):
+    end_after(monkeypatch, 2)
+    job = replace(JOB, backbone=replace(TINY, random_steps=random_steps), evaluate_every=20)
+    told = (
+        f"longest of the first {episodes} episodes of {JOB.env} has 2 steps, but sequences of 4 states are learned "
+        "from; train again with --force and --backbone.sequence-length of at most 3."
+    )
+    for _ in range(2):  # going on with it, the same
+        with pytest.raises(UserError, match=re.escape(told)):
+            train(tmp_path / "run", job)
+        assert [int(path.name) for path in sorted(JobRun(tmp_path / "run").checkpoints.iterdir())] == [
+            2 * episodes - 20,
+            2 * episodes,
+        ]
+
+
+def test_episodes_of_just_a_sequence_are_learned_from(tmp_path, monkeypatch):
+    end_after(monkeypatch, 3)
+    state, _ = train(tmp_path / "run", replace(JOB, steps=80)).newest()
+    assert int(state.agent.updates) == 4
+
+
+def test_a_run_that_has_learned_goes_on_where_the_episodes_become_too_short():
+    loop = object.__new__(hosted._Loop)
+    loop._job = JOB
+    rows = np.array([(3 * number, 2, 1, 0) for number in range(30)])
+
+    def check(some):
+        loop._check_lengths(Visible(some, 2 * np.arange(1, len(some) + 1)))
+
+    check(rows[:0])
+    check(rows[:19])
+    with pytest.raises(UserError, match="longest of the first 20 episodes"):
+        check(rows[:20])
+    check(rows[1:])  # the first one has been given up, and may have been longer
+    loop._job = replace(JOB, phase="finetune", source="somewhere")
+    with pytest.raises(UserError, match=r"pre-train again with --backbone.sequence-length of at most 3"):
+        check(rows)
