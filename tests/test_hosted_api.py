@@ -261,6 +261,20 @@ def test_every_method_learns_on_a_host_environment(method, tmp_path):
     assert (run.config.backbone.pairs == "one-step") == (method in ("metra", "csd"))
 
 
+def test_a_gymnasium_environment_that_is_seen_is_learned_with_dreamer(tmp_path):
+    env = "gym/toys:Pictured-v0"
+    (run,) = pretrain("diayn", env, out=tmp_path / "run", preset="smoke", steps=1060)
+    assert run.config.backbone.name == "dreamer"
+    assert run.spec.obs_shape == (64, 64, 3)
+    metrics = read_metrics(run.folder / "metrics.csv")
+    assert metrics["step"] == [1060]
+    assert np.isfinite([values[0] for values in metrics.values()]).all()
+    step, agent, _ = run.snapshot()
+    assert (step, int(agent.updates)) == (1060, 3)
+    (found,) = skill_returns(run.folder, episodes=1)
+    assert np.isfinite([*found["returns"].values()]).all()
+
+
 def test_aps_infers_its_task_vector_from_the_first_rewards(tmp_path):
     pretrain("aps", ENV, out=tmp_path / "source", preset="smoke", steps=1020)
     (run,) = finetune(tmp_path / "source", ENV, out=tmp_path / "run", steps=1020)

@@ -181,6 +181,17 @@ def test_how_many_episodes_are_long_enough_can_be_asked_beforehand():
     assert [len(visible(replay).long_enough(length)) for length in (1, 4, 5, 6, 8, 9)] == [3, 2, 2, 1, 1, 0]
 
 
+def test_whether_an_episode_has_been_given_up_is_known():
+    replay = make(capacity=10)
+    player = Player(replay)
+    assert visible(replay).is_all
+    found = []
+    for _ in range(4):
+        player.episode(3)
+        found.append(visible(replay).is_all)
+    assert found == [True, True, False, False]
+
+
 def test_skills_of_no_width_and_states_that_are_vectors():
     replay = Replay(EnvSpec((2,), 1, 5), 0, capacity=20, steps_ahead=1, discount=0.9, seed=0)
     replay.begin(np.zeros(2, np.float32))

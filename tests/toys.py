@@ -60,6 +60,21 @@ class Seen(Toy):
         return np.full((33, 48, 3), 40 + 3 * self.time, np.uint8)
 
 
+class Pictured(Toy):
+    """The toy from above, as the agent sees it: a light square on a background that gets darker with every step."""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.observation_space = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+
+    def look(self):
+        picture = np.full((64, 64, 3), (40, 60, 90 - 2 * self.time), np.uint8)
+        row, column = np.clip(32 + 16 * self.place, 0, 59).astype(int)
+        picture[row : row + 5, column : column + 5] = (250, 240, 200)
+        return picture
+
+
+gymnasium.register("Pictured-v0", entry_point=Pictured, max_episode_steps=HORIZON)
 gymnasium.register("Seen-v0", entry_point=Seen, max_episode_steps=LONG)
 gymnasium.register("SeenEnding-v0", entry_point=Seen, max_episode_steps=LONG, kwargs={"ends": True})
 for name, limit, arguments in (

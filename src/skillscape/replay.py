@@ -54,6 +54,11 @@ class Visible(NamedTuple):
         """How many different transitions can be drawn."""
         return int(self.starts[-1]) if len(self.starts) else 0
 
+    @property
+    def is_all(self) -> bool:
+        """Whether no episode has been given up yet."""
+        return not len(self.episodes) or int(self.episodes[0, 0]) == 0
+
     def long_enough(self, length: int) -> Int[np.ndarray, "j 2"]:
         """Of every episode with at least ``length`` states: its first row, and how many states it has."""
         begun, states = self.episodes[:, 0], self.episodes[:, 1] + 1

@@ -5,7 +5,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
+from gymnasium import spaces, wrappers
 
 from skillscape.envs.own import DEFAULT_HORIZON, make_own
 from skillscape.errors import UserError
@@ -50,8 +50,8 @@ def make(monkeypatch):
     monkeypatch.setattr("gymnasium.envs.registration.registry", {**gymnasium.registry})
     monkeypatch.setattr("gymnasium.registry", gymnasium.envs.registration.registry)
 
-    def registered(limit=None, **arguments):
-        gymnasium.register("OwnToy-v0", entry_point=Toy, max_episode_steps=limit, kwargs=arguments)
+    def registered(limit=None, wrap=lambda env: env, **arguments):
+        gymnasium.register("OwnToy-v0", lambda **given: wrap(Toy(**given)), max_episode_steps=limit, kwargs=arguments)
         return make_own("OwnToy-v0")
 
     return registered
@@ -161,13 +161,57 @@ def test_images_of_other_sizes_are_scaled(make, size):
 
 
 @pytest.mark.parametrize(
-    "space", [box(3, 8, 8), box(8, 8, 2), box(8, 8), box(8, 8, 3, dtype=np.float32), box(8, 8, 3, dtype=np.int64)]
+    "space",
+    [
+        *(box(3, 8, 8), box(8, 8, 2), box(8, 8), box(128), box(4, 128), box(15, 40)),
+        *(box(8, 8, 3, dtype=np.float32), box(8, 8, 3, dtype=np.int64)),
+    ],
 )
 def test_whatever_is_no_image_is_flattened(make, space):
     env = make(observation_space=space, observe=lambda _: space.sample())
     obs = env.reset(0)
     assert (obs.dtype, obs.shape) == (np.float32, (int(np.prod(space.shape)),))
     assert not env.spec.is_image
+
+
+@pytest.mark.parametrize(
+    ("shape", "remedy"),
+    [
+        ((3, 64, 64), "put the channels last"),
+        ((4, 84, 84), "put the channels last"),
+        ((64, 64), r"ReshapeObservation\(env, \(64, 64, 1\)\)"),
+        ((16, 16), "add that axis"),
+        ((84, 84, 9), "one frame in grey or colour"),
+        ((64, 64, 2), "one frame in grey or colour"),
+        ((4, 84, 84, 3), "one frame in grey or colour"),
+    ],
+)
+def test_an_image_that_is_not_height_by_width_by_channel_is_refused(make, shape, remedy):
+    with pytest.raises(UserError, match=f"without 1, 3 or 4 channels in their last axis: .*{remedy}.*Flatten"):
+        make(observation_space=box(*shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wrap", "seen"),
+    [
+        ((64, 64), lambda env: wrappers.ReshapeObservation(env, (64, 64, 1)), (64, 64, 1)),
+        (
+            (3, 64, 64),
+            lambda env: wrappers.TransformObservation(env, lambda one: one.transpose(1, 2, 0), box(64, 64, 3)),
+            (64, 64, 3),
+        ),
+        (
+            (84, 84, 9),
+            lambda env: wrappers.TransformObservation(env, lambda one: one[..., -3:], box(84, 84, 3)),
+            (64, 64, 3),
+        ),
+        ((20, 30), wrappers.FlattenObservation, (600,)),
+    ],
+)
+def test_what_a_refused_image_is_told_to_do_helps(make, shape, wrap, seen):
+    picture = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    env = make(wrap=wrap, observation_space=box(*shape), observe=lambda _: picture)
+    assert env.reset(0).shape == env.spec.obs_shape == seen
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((64, 64, 4), np.uint8), np.zeros((64, 64, 3), np.float32)])

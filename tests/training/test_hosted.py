@@ -450,6 +450,24 @@ def test_a_learner_that_is_not_finite_stops_and_keeps_the_last_checkpoint(tmp_pa
     assert read_metrics(tmp_path / "run" / "metrics.csv")["step"][-1] == 140
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_episodes_that_are_always_cut_before_a_return_are_told(tmp_path, monkeypatch, ended):
+    step = toys.Toy.step
+
+    def stepping(self, action):
+        obs, reward, *_, told = step(self, action)
+        return obs, reward, ended and self.time == 2, self.time == 2, told
+
+    monkeypatch.setattr(toys.Toy, "step", stepping)
+    if ended:
+        # There is no value beyond the end of a task, so the sum may stop early.
+        state, _ = train(tmp_path / "run", a_job()).newest()
+        assert int(state.agent.updates) == updates_before(STEPS)
+        return
+    with pytest.raises(UserError, match=r"2 steps, but returns over 3 steps .*--backbone.steps-ahead of at most 2"):
+        train(tmp_path / "run", a_job())
+
+
 def test_files_of_a_buffer_that_no_checkpoint_speaks_of_are_made_anew(tmp_path):
     train(tmp_path / "whole", a_job())
     run = JobRun.create(tmp_path / "killed", a_job())

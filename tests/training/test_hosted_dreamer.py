@@ -1,6 +1,7 @@
 """Dreamer in the hosted loop: it learns from sequences, and what acting remembers survives a stop."""
 
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.errors import Interrupted, UserError
 from skillscape.objectives.aps import APS
 from skillscape.objectives.diayn import DIAYN
+from skillscape.replay import Visible
 from skillscape.training import hosted
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
@@ -47,6 +49,22 @@ JOB = Job(
     evaluate_every=50,
     evaluation_episodes=1,
 )
+JOBS = {
+    "vectors": JOB,
+    "images": replace(
+        JOB,
+        env="gym/toys:Pictured-v0",
+        backbone=replace(TINY, encoder="patches", patch=32, patch_width=2, standardise_frames=True),
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation():
+    """These runs take a few steps; compiling them well would take longer."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(autouse=True)
@@ -63,15 +81,21 @@ def train(folder, job=JOB):
 
 def contents(folder):
     """Everything that training wrote, but times and events."""
-    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".safetensors", ".f32")]
+    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".csv", ".safetensors", ".f32", ".u8")]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in names}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hosted, "LOG_EVERY", 20)
-        return contents(train(tmp_path_factory.mktemp("whole") / "run").folder)
+    """Makes the folder of a run that nothing stopped, once for vectors and once for images."""
+    folder = tmp_path_factory.mktemp("whole")
+
+    def make(seen):
+        if not (folder / seen).exists():
+            train(folder / seen, JOBS[seen])
+        return folder / seen
+
+    return make
 
 
 def test_it_learns_once_for_every_tenth_step_and_changes_every_part(tmp_path):
@@ -86,9 +110,12 @@ def test_it_learns_once_for_every_tenth_step_and_changes_every_part(tmp_path):
     assert np.all(np.isfinite(metrics["reward"]))
 
 
-# In the middle of an episode of 25 steps with a policy that has changed since it began, and between two episodes.
-@pytest.mark.parametrize("lived", [58, 63, 74, 88])
-def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch, whole, lived):
+# It is saved in the middle of an episode with a policy that has changed since it began, or between two episodes.
+@pytest.mark.parametrize(
+    ("seen", "lived"),
+    [("vectors", 58), ("vectors", 63), ("vectors", 74), ("vectors", 88), ("images", 88)],
+)
+def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch, whole, seen, lived):
     step = toys.Toy.step
 
     def stepping(self, action):
@@ -99,8 +126,18 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(toys.Toy, "step", stepping)
         with pytest.raises(Interrupted):
-            train(tmp_path / "run")
-    assert contents(train(tmp_path / "run").folder) == whole
+            train(tmp_path / "run", JOBS[seen])
+    assert contents(train(tmp_path / "run", JOBS[seen]).folder) == contents(whole(seen))
+
+
+def test_images_go_to_a_buffer_of_bytes_and_their_moments_stay_with_the_agent(whole):
+    found = contents(whole("images"))
+    assert {"replay/obs.u8", "replay/action.f32"} <= set(found)
+    assert "replay/obs.f32" not in found
+    frames = JobRun(whole("images")).newest()[0].agent.frames
+    # One frame of each sequence of every update.
+    updates = (JOB.steps - TINY.random_steps) // TINY.update_every
+    assert float(frames.moments.count) == pytest.approx(updates * TINY.batch_size, abs=0.01)
 
 
 def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
@@ -160,3 +197,55 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():
     with pytest.raises(UserError, match="sequence-length to at most 3"):
         JOB.check_env(EnvSpec((2,), 1, 2))
+
+
+def end_after(monkeypatch, steps):
+    """Every episode is over after so many steps, whatever limit the environment was registered with."""
+    step = toys.Toy.step
+
+    def stepping(self, action):
+        obs, reward, _, cut, told = step(self, action)
+        return obs, reward, self.time == steps, cut, told
+
+    monkeypatch.setattr(toys.Toy, "step", stepping)
+
+
+@pytest.mark.parametrize(("random_steps", "episodes"), [(10, 20), (40, 20), (60, 30)])
+def test_episodes_that_always_end_before_a_sequence_are_told(tmp_path, monkeypatch, random_steps, episodes):
+    end_after(monkeypatch, 2)
+    job = replace(JOB, backbone=replace(TINY, random_steps=random_steps), evaluate_every=20)
+    told = (
+        f"longest of the first {episodes} episodes of {JOB.env} has 2 steps, but sequences of 4 states are learned "
+        "from; train again with --force and --backbone.sequence-length of at most 3."
+    )
+    for _ in range(2):  # going on with it, the same
+        with pytest.raises(UserError, match=re.escape(told)):
+            train(tmp_path / "run", job)
+        assert [int(path.name) for path in sorted(JobRun(tmp_path / "run").checkpoints.iterdir())] == [
+            2 * episodes - 20,
+            2 * episodes,
+        ]
+
+
+def test_episodes_of_just_a_sequence_are_learned_from(tmp_path, monkeypatch):
+    end_after(monkeypatch, 3)
+    state, _ = train(tmp_path / "run", replace(JOB, steps=80)).newest()
+    assert int(state.agent.updates) == 4
+
+
+def test_a_run_that_has_learned_goes_on_where_the_episodes_become_too_short():
+    loop = object.__new__(hosted._Loop)
+    loop._job = JOB
+    rows = np.array([(3 * number, 2, 1, 0) for number in range(30)])
+
+    def check(some):
+        loop._check_lengths(Visible(some, 2 * np.arange(1, len(some) + 1)))
+
+    check(rows[:0])
+    check(rows[:19])
+    with pytest.raises(UserError, match="longest of the first 20 episodes"):
+        check(rows[:20])
+    check(rows[1:])  # the first one has been given up, and may have been longer
+    loop._job = replace(JOB, phase="finetune", source="somewhere")
+    with pytest.raises(UserError, match=r"pre-train again with --backbone.sequence-length of at most 3"):
+        check(rows)

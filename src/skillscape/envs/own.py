@@ -19,6 +19,10 @@ DEFAULT_HORIZON = 1000
 """Where episodes are cut if the environment was registered without a limit of its own."""
 DEFAULT_STEPS_PER_SECOND = 30.0
 """How fast to show an environment that does not say."""
+CHANNELS = (1, 3, 4)
+"""How many numbers a pixel of an image may have."""
+SMALLEST_PICTURE = 16
+"""Bytes in a grid of at least so many rows and columns are taken for a picture, not for a vector."""
 
 
 @final
@@ -26,7 +30,8 @@ class OwnEnv(HostEnv):
     """A Gymnasium environment: its observation flattened to float32, actions stretched from [-1, 1] to its Box.
 
     Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot. An
-    image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64.
+    image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64; one laid out in another way is
+    refused.
     """
 
     def __init__(self, identifier: str, inner: "gymnasium.Env[Any, Any]") -> None:
@@ -38,7 +43,7 @@ class OwnEnv(HostEnv):
         )
         self._scale = (self._high - self._low) / 2
         limit = None if inner.spec is None else inner.spec.max_episode_steps
-        seen = _image_shape(inner.observation_space)
+        seen = _image_shape(identifier, inner.observation_space)
         self._scaling = None if seen is None else Scaling(*seen[:2])
         shape = (
             (_flat_size(identifier, inner.observation_space),) if seen is None else (IMAGE_SIDE, IMAGE_SIDE, seen[2])
@@ -211,12 +216,29 @@ def _continuous(identifier: str, space: "spaces.Space[Any]") -> spaces.Box:
     return space
 
 
-def _image_shape(space: "spaces.Space[Any]") -> tuple[int, int, int] | None:
-    """Height, width and channels of observations that are images."""
-    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+def _image_shape(identifier: str, space: "spaces.Space[Any]") -> tuple[int, int, int] | None:
+    """Height, width and channels of observations that are images; a picture in another layout is refused."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
         return None
-    height, width, channels = space.shape
-    return (height, width, channels) if channels in (1, 3, 4) else None
+    if len(space.shape) == 3 and space.shape[2] in CHANNELS:
+        height, width, channels = space.shape
+        return height, width, channels
+    if sum(side >= SMALLEST_PICTURE for side in space.shape) < 2:
+        return None
+    raise UserError(
+        f"{identifier} has observations of shape {space.shape} and type uint8, which look like images without 1, 3 or "
+        f"4 channels in their last axis: {_remedy(space.shape)}, or, if they are no images, use "
+        f"gymnasium.wrappers.FlattenObservation."
+    )
+
+
+def _remedy(shape: tuple[int, ...]) -> str:
+    """How pictures of this shape become height by width by channel."""
+    if len(shape) == 2:
+        return f"add that axis with gymnasium.wrappers.ReshapeObservation(env, {(*shape, 1)})"
+    if len(shape) == 3 and shape[0] in CHANNELS:
+        return "put the channels last with gymnasium.wrappers.TransformObservation"
+    return "give one frame in grey or colour, for instance with gymnasium.wrappers.TransformObservation"
 
 
 def _flat_size(identifier: str, space: "spaces.Space[Any]") -> int:

@@ -33,6 +33,8 @@ BLOCK = 10
 """Environment steps of a block: how far the acting policy may lag behind the learner."""
 LOG_EVERY = 1_000
 KEPT_CHECKPOINTS = 2
+ENOUGH_EPISODES = 20
+"""Complete episodes after which it is no accident that none of them can be learned from."""
 
 Evaluate = Callable[[JobRun, PyTree, Float[np.ndarray, " z"], int], Mapping[str, float]]
 """Measures an acting policy under a skill at a step; what it returns is logged."""
@@ -253,7 +255,11 @@ class _Loop:
         begin, end = collector.step, self._next_boundary()
         policy = self._job.backbone.acting(self._state.agent)
         before, mark = collector.notes(), self._replay.mark()
-        learned = self._pool.submit(self._learn, self._state, self._updates(begin, end), mark.visible)
+        updates = self._updates(begin, end)
+        if updates and not self._drawable(mark.visible):
+            self._check_lengths(mark.visible)
+            updates = 0
+        learned = self._pool.submit(self._learn, self._state, updates, mark.visible)
         try:
             collector.advance(policy, end - begin)
         except UserError:
@@ -290,7 +296,7 @@ class _Loop:
 
     def _learn(self, state: TrainState, updates: int, visible: Visible) -> tuple[TrainState, Metrics]:
         metrics = self._metrics
-        for _ in range(updates if self._drawable(visible) else 0):
+        for _ in range(updates):
             # Dispatch is asynchronous: the next batch is drawn while this one is learned from.
             state, metrics = self._update(state, self._draw(visible))
         jax.block_until_ready(state.key)
@@ -301,6 +307,24 @@ class _Loop:
         if self._job.backbone.view == "sequences":
             return len(visible.long_enough(self._job.backbone.schedule.sequence_length)) > 0
         return visible.drawable > 0
+
+    def _check_lengths(self, visible: Visible) -> None:
+        """Refuse to go on where every episode so far was too short to learn from.
+
+        What is saved stays as it is. A run that has given up old episodes may have learned from them, and goes on.
+        """
+        if len(visible.episodes) < ENOUGH_EPISODES or not visible.is_all:
+            return
+        job, steps = self._job, int(visible.episodes[:, 1].max())
+        schedule = job.backbone.schedule
+        needed, option, most = f"returns over {schedule.steps_ahead} steps", "steps-ahead", steps
+        if job.backbone.view == "sequences":
+            needed, option, most = f"sequences of {schedule.sequence_length} states", "sequence-length", steps + 1
+        again = "train again with --force and" if job.source is None else "pre-train again with"
+        raise UserError(
+            f"The longest of the first {len(visible.episodes)} episodes of {job.env} has {steps} steps, but {needed} "
+            f"are learned from; {again} --backbone.{option} of at most {most}."
+        )
 
     def _draw(self, visible: Visible) -> Transitions | Sequences:
         schedule = self._job.backbone.schedule
