@@ -29,8 +29,8 @@ class Strategy:
 
     prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: the middle
     of the box they come from; controller: all of them, mixed state by state. The others judge skills by the steps
-    before learning begins: regress, by how likely their actions are where random ones earned much; grid, by trying each
-    in turn; infer, by what the method's own model says of the rewards.
+    before learning begins, which chance or the policy takes: regress, by how likely they would be to act as was acted
+    where much was earned; grid, by trying each in turn; infer, by what the method's own model says of the rewards.
     """
 
     kind: Kind
@@ -109,8 +109,8 @@ def regress(
     """The skill whose actions go with high rewards: argmax_z of the correlation of Σ r and Σ log π(a|s, z).
 
     The sums are over windows of ``WINDOW`` steps inside an episode. Uncentred, the score would favour the skill that is
-    most like random actions, whatever they earned; unscaled, the one with the largest actions, whose likelihoods vary
-    most.
+    most like the actions taken, whatever they earned; unscaled, the one with the largest actions, whose likelihoods
+    vary most.
     """
     windows = [window for segment in segments for window in _windows(segment)]
     if not windows:

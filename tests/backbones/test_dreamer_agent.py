@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dreams import KEY, ROWS, SKILLED, SKILLS, SPEC, TIMES, TINY, begun, sequences
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
@@ -19,15 +20,8 @@ from skillscape.objectives import registry
 from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.optim import learner
 from skillscape.types import EnvSpec, Sequences, Spec
 
-SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
-SKILLS = 4
-SKILLED = Extrinsic(skill_kind="discrete", skill_width=SKILLS)
-TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1, horizon=3, imagined_starts=6)
-ROWS, TIMES = 3, 4
-KEY = jax.random.key(11)
 # Sizes that compile fast; an objective takes those of them it has.
 SMALL = {
     "number_of_skills": SKILLS,
@@ -48,36 +42,6 @@ def small(method, **more):
     wanted = {**SMALL, **more}
     taken = {field.name for field in dataclasses.fields(registry()[method])} & wanted.keys()
     return registry()[method](**{name: wanted[name] for name in taken})
-
-
-def sequences(objective=SKILLED, seed=0, rows=ROWS, times=TIMES):
-    generator = np.random.default_rng(seed)
-    first = np.zeros((rows, times), np.float32)
-    first[:, 0] = 1
-    skill = objective.skills.sample(jax.random.key(seed), rows * times)
-    return Sequences(
-        obs=jnp.asarray(generator.normal(size=(rows, times, 3)), jnp.float32),
-        action=jnp.asarray(generator.uniform(-1, 1, (rows, times, 2)), jnp.float32),
-        reward=jnp.asarray(generator.normal(size=(rows, times)), jnp.float32),
-        discount=jnp.ones((rows, times)),
-        skill=skill.reshape(rows, times, objective.skills.width),
-        first=jnp.asarray(first),
-    )
-
-
-def filled(shapes, seed):
-    """Numbers for networks of these shapes: drawing them as ``init`` does takes seconds to compile."""
-    generator = np.random.default_rng(seed)
-    return jax.tree.map(lambda leaf: jnp.asarray(0.3 * generator.normal(size=leaf.shape), leaf.dtype), shapes)
-
-
-@cache
-def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
-    shapes = jax.eval_shape(lambda: backbone.init(KEY, spec, objective))
-    networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
-    head = shapes.intrinsic and learner(backbone._model_transform, filled(shapes.intrinsic.params, 3))
-    state = quick(lambda: objective.init(jax.random.key(1), backbone.features(spec)))()
-    return backbone._fresh(*networks, head, None), state
 
 
 @cache

@@ -244,6 +244,14 @@ def test_the_stored_skill_is_the_one_that_chose_the_action(watched):
         assert round(float(action[1]) * 10) == np.argmax(skill)
 
 
+@pytest.mark.parametrize(("random_steps", "steps"), [(0, 100), (40, 39)])
+def test_skills_are_not_judged_by_steps_that_are_not_taken(random_steps, steps):
+    job = finetuning_job(skill="regress", backbone=Counter(random_steps=random_steps), steps=steps)
+    with pytest.raises(UserError, match=f"before learning begins.* there are {random_steps}, and --steps is {steps}"):
+        job.check()
+    finetuning_job(skill="regress", backbone=Counter(random_steps=40), steps=40).check()
+
+
 @pytest.mark.parametrize(("skill", "index"), [("2", 2), ("random", None)])
 def test_a_skill_that_stays_acts_in_every_step_and_is_evaluated(watched, skill, index):
     run, seen = watched(finetuning_job(skill=skill))

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import jax
 import pytest
 
+from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import builtin_layouts, load_layout, parse_layout
 from skillscape.errors import UserError
@@ -122,6 +123,10 @@ def test_a_missing_field_takes_its_default(name):
         (SD3(number_of_skills=-1), "--objective.number-of-skills must be above zero"),
         (SD3(clip_norm=-1.0), "--objective.clip-norm must be above zero"),
         (SD3(floor=float("nan")), "--objective.floor must be a finite number"),
+        (Dreamer(sequence_length=1), "--backbone.sequence-length must be at least 2, not 1: .*pairs"),
+        (Dreamer(sequence_length=0), "--backbone.sequence-length must be at least 2, not 0"),
+        (Dreamer(horizon=1), "--backbone.horizon must be at least 2, not 1: .*one more step"),
+        (Dreamer(horizon=-1), "--backbone.horizon must be at least 2, not -1"),
     ],
 )
 def test_settings_out_of_range_are_refused_by_the_name_of_their_flag(part, flag):
@@ -129,8 +134,9 @@ def test_settings_out_of_range_are_refused_by_the_name_of_their_flag(part, flag)
         check_ranges(part)
 
 
-def test_a_negative_floor_is_in_range():
-    check_ranges(SD3(floor=-5.0))
+@pytest.mark.parametrize("part", [SD3(floor=-5.0), Dreamer(sequence_length=2, horizon=2)])
+def test_what_is_just_possible_is_in_range(part):
+    check_ranges(part)
 
 
 def test_a_budget_is_whole_batches():

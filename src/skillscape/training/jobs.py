@@ -110,8 +110,8 @@ class Job:
             raise UserError(f"{method} cannot infer a skill from rewards; choose --skill random, a number, or regress.")
         if strategy.judges and not 0 < schedule.random_steps <= self.steps:
             raise UserError(
-                f"--skill {self.skill} needs a budget of at least the random steps that it judges skills by: "
-                f"{schedule.random_steps} of {self.steps} steps are random; raise --steps."
+                f"--skill {self.skill} judges skills by the steps before learning begins: there must be some, and "
+                f"--steps must reach to their end; there are {schedule.random_steps}, and --steps is {self.steps}."
             )
 
     def check_env(self, spec: EnvSpec) -> None:

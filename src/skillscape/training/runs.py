@@ -149,9 +149,9 @@ POSITIVE = {
     *("batch_size", "steps_ahead", "update_every", "replay_capacity", "noise_clip", "target_rate", "action_deviation"),
     *("dimension", "ensemble_size", "number_of_prototypes", "queue_size", "sinkhorn_iterations", "initial_multiplier"),
     *("density_hidden", "projection_hidden", "density_learning_rate", "discriminator_learning_rate"),
-    *("depth", "patch", "patch_width", "embedding", "memory", "groups", "classes", "units", "sequence_length"),
-    *("horizon", "target_every", "model_learning_rate"),
+    *("depth", "patch", "patch_width", "embedding", "memory", "groups", "classes", "units", "target_every"),
     *(
+        "model_learning_rate",
         "multiplier_learning_rate",
         "slack",
         "feature_dim",
@@ -167,6 +167,13 @@ POSITIVE = {
 }
 
 
+# Lengths of which one is too short, and why.
+ABOVE_ONE = {
+    "sequence_length": "objectives learn from pairs of neighbouring states",
+    "horizon": "an action is judged by the return from the state it leads to, which takes one more step",
+}
+
+
 FRACTIONS = {
     *("discount", "trace_decay", "newest_fraction", "target_rate"),
     *("uniform_mix", "balance", "reward_rate", "range_rate", "decay"),
@@ -174,7 +181,7 @@ FRACTIONS = {
 
 
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
-    """Refuse settings that are not finite, or not positive where they must be."""
+    """Refuse settings that are not finite, or not as large as they must be."""
     for field in fields(part):
         value = getattr(part, field.name)
         flag = f"--{'backbone' if isinstance(part, Backbone) else 'objective'}.{field.name.replace('_', '-')}"
@@ -185,6 +192,8 @@ def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
                 raise UserError(f"{flag} must be between 0 and 1, not {entry}.")
             if field.name in POSITIVE and entry is not None and not isinstance(entry, str) and entry <= 0:
                 raise UserError(f"{flag} must be above zero, not {entry}.")
+            if field.name in ABOVE_ONE and entry < 2:
+                raise UserError(f"{flag} must be at least 2, not {entry}: {ABOVE_ONE[field.name]}.")
 
 
 class Run:

@@ -1,0 +1,278 @@
+"""What an objective is shown of a dream and what it pays for, and the losses of actor and critic by a slow loop."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dreams import KEY, ROWS, SKILLED, SKILLS, TIMES, TINY, begun, filled, sequences
+from probes import quick
+
+from skillscape.backbones.dreamer.imagination import imagine
+from skillscape.objectives.base import Objective
+from skillscape.types import Experience
+
+PLAIN = replace(TINY, imagined_starts=0, standardise=False, discount=0.8, entropy=0.3)
+"""Imagines from every state, lends memories as they are, and keeps no term of the losses small."""
+STARTS, STATES = ROWS * TIMES, TINY.horizon + 1
+PRICES = {
+    "obs": np.array([1.0, -2.0, 3.0, 1.0, 2.0, -1.0]),
+    "action": np.array([5.0, -3.0]),
+    "next_obs": np.array([-1.0, 4.0, 1.0, -2.0, 1.0, 3.0]),
+    "skill": np.array([1.0, 2.0, 4.0, 7.0]),
+}
+
+
+def worth(rows):
+    """A price on every number that an objective may look at."""
+    return sum(getattr(rows, part) @ price for part, price in PRICES.items())
+
+
+class Notes(NamedTuple):
+    """What was shown so far, in order: [n, ...] for n rows, and how they came."""
+
+    calls: jax.Array
+    written: jax.Array
+    rows: Experience
+
+
+@final
+@dataclass(frozen=True)
+class Ledger(Objective[Any]):
+    """Notes all that it is asked to reward, pays what it is worth, and learns nothing."""
+
+    name = "ledger"
+
+    capacity: int = STATES * STARTS
+
+    @property
+    def skills(self):
+        return SKILLED.skills
+
+    @property
+    def resample_every(self):
+        return None
+
+    def init(self, key, spec):
+        widths = (spec.obs_shape, (spec.action_dim,), spec.obs_shape, (SKILLS,), ())
+        blank = Experience(*(jnp.zeros((self.capacity, *width)) for width in widths))
+        return Notes(jnp.asarray(0, jnp.int32), jnp.asarray(0, jnp.int32), blank)
+
+    def update(self, state, batch, key):
+        return state, {}
+
+    def reward(self, state, batch, key):
+        written = state.written
+        rows = [
+            jax.lax.dynamic_update_slice_in_dim(old, new, written, 0)
+            for old, new in zip(state.rows, batch, strict=True)
+        ]
+        notes = Notes(state.calls + 1, written + batch.reward.shape[0], Experience(*rows))
+        return notes, worth(batch), {"worth": jnp.mean(worth(batch))}
+
+
+LEDGER = Ledger()
+
+
+@cache
+def batch():
+    """Sequences, one of which another episode cuts in two."""
+    whole = sequences()
+    return whole._replace(first=whole.first.at[1, 2].set(1.0))
+
+
+@cache
+def starts():
+    """Every state of the batch, with a skill of its own."""
+    world = begun(PLAIN, LEDGER)[0].world.params
+    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(world, batch())
+    return PLAIN._starts(understood, batch(), LEDGER.skills, KEY)
+
+
+@cache
+def dreaming():
+    return quick(imagine, static_argnums=4)
+
+
+@cache
+def dreamed(backbone=PLAIN):
+    """What the agent imagines from there where behaviour is learned with ``KEY``."""
+    agent, _ = begun(backbone, LEDGER)
+    dynamics, actor = agent.world.params.dynamics, agent.actor.params
+    dream_key, _ = jax.random.split(KEY)
+    return dreaming()(dynamics, actor, starts().state, starts().skill, backbone.horizon, dream_key)
+
+
+def said(network, *inputs):
+    """The outputs of a network for rows [p, q, ...] side by side, in double precision."""
+    return np.asarray(jax.vmap(jax.vmap(network))(jnp.concatenate(inputs, axis=-1)), np.float64)
+
+
+def arrivals(dream):
+    """Every arrival [h + 1, n] of a dream with what led there: where it starts, that is what was replayed before."""
+    memory = np.asarray(dream.states.deter, np.float64)
+    return Experience(
+        obs=np.stack([starts().before, *memory[:-1]]),
+        action=np.stack([starts().action, *dream.action]),
+        next_obs=memory,
+        skill=np.stack([starts().skill] * STATES),
+        reward=said(begun(PLAIN, LEDGER)[0].world.params.reward, dream.states.feature)[:, :, 0],
+    )
+
+
+@cache
+def rewarded(scored):
+    """What the objective noted of a dream, by time and trajectory; the number of calls; rewards; metrics."""
+    backbone = replace(PLAIN, scored=scored)
+    agent, notes = begun(backbone, LEDGER)
+    notes, reward, metrics = quick(
+        lambda notes, dream: backbone._reward(agent, LEDGER, notes, starts(), dream, dream.states.feature, KEY)
+    )(notes, dreamed())
+    assert notes.written == STATES * STARTS
+    rows = Experience(*(np.asarray(part).reshape(STATES, STARTS, *part.shape[1:]) for part in notes.rows))
+    return rows, int(notes.calls), np.asarray(reward), metrics
+
+
+# Rewards
+
+EITHER_WAY = pytest.mark.parametrize("scored", ["slice", "all"])
+
+
+def test_a_start_comes_with_the_action_that_led_there():
+    np.testing.assert_array_equal(starts().action, batch().action.reshape(STARTS, 2))
+    np.testing.assert_array_equal(starts().known, 1 - batch().first.reshape(STARTS))
+    assert 0 < starts().known.sum() < STARTS
+    assert len({tuple(skill) for skill in np.asarray(starts().skill)}) > 1
+
+
+@EITHER_WAY
+def test_an_objective_is_shown_every_arrival_with_what_led_there(scored):
+    rows, calls, _, _ = rewarded(scored)
+    for found, expected in zip(rows, arrivals(dreamed()), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert calls == {"slice": STATES, "all": 1}[scored]
+
+
+def test_the_action_shown_is_the_one_by_which_the_model_arrived():
+    rows, _, _, _ = rewarded("slice")
+    dynamics = begun(PLAIN, LEDGER)[0].world.params.dynamics
+    arrived = jax.vmap(jax.vmap(dynamics.advance))(rows.obs[1:], dreamed().states.sample[:-1], rows.action[1:])
+    np.testing.assert_allclose(arrived, rows.next_obs[1:], atol=1e-5)
+
+
+@EITHER_WAY
+def test_a_reward_is_that_of_arriving_in_its_own_state(scored):
+    _, _, reward, metrics = rewarded(scored)
+    np.testing.assert_allclose(reward, worth(arrivals(dreamed())), rtol=1e-4, atol=1e-4)
+    assert metrics["worth"] == pytest.approx(reward.mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("climbed", [True, False])
+def test_rewards_pass_their_gradient_to_states_where_it_is_climbed_and_never_to_actions(climbed):
+    backbone = replace(PLAIN, reward_gradient=climbed)
+    agent, notes = begun(backbone, LEDGER)
+
+    def total(dream):
+        _, reward, _ = backbone._reward(agent, LEDGER, notes, starts(), dream, dream.states.feature, KEY)
+        return jnp.sum(reward)
+
+    slope = quick(jax.grad(total))(dreamed())
+    # A state is arrived in once, and left once unless it is the last.
+    expected = np.broadcast_to(PRICES["next_obs"], (STATES, STARTS, TINY.memory)).copy()
+    expected[:-1] += PRICES["obs"]
+    np.testing.assert_allclose(slope.states.deter, expected * climbed, rtol=1e-5)
+    assert not np.any(slope.action)
+
+
+def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
+    backbone = replace(PLAIN, reward_on="replayed")
+    agent, notes = begun(backbone, LEDGER)
+    feature = dreamed().states.feature
+    after, reward, _ = backbone._reward(agent, LEDGER, notes, starts(), dreamed(), feature, KEY)
+    chosen = np.argmax(starts().skill, axis=1)
+    scores = said(agent.intrinsic.params, feature)
+    np.testing.assert_allclose(reward, scores[:, np.arange(STARTS), chosen], rtol=1e-4, atol=1e-5)
+    assert after.calls == 0
+
+
+# Losses
+
+
+def looped(backbone, scale, reward, value, fitted, entropy, discount, known):
+    """Losses of actor and critic, and the scale after them, number by number. known: [n]; the rest: [h + 1, n].
+
+    Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ)
+    for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but the last, and where nothing is known of
+    what came before a start, not for the start.
+    """
+    last, trajectories = backbone.horizon, range(len(known))
+    if backbone.normalise == "rewards":
+        # The start was arrived in before the dream.
+        sizes = [abs(reward[time, row]) for time in range(1, last + 1) for row in trajectories]
+        scale = backbone.reward_rate * scale + (1 - backbone.reward_rate) * np.mean(sizes)
+        reward = reward / (scale + 1e-8)
+    returns = np.zeros((last, len(known)))
+    for row in trajectories:
+        later = value[last, row]
+        for time in reversed(range(last)):
+            mixed = (1 - backbone.trace_decay) * value[time + 1, row] + backbone.trace_decay * later
+            later = returns[time, row] = reward[time, row] + discount[time, row] * mixed
+    unit = 1.0
+    if backbone.normalise == "returns":
+        low, high = np.quantile(returns, [0.05, 0.95])
+        scale = (1 - backbone.range_rate) * scale + backbone.range_rate * (high - low)
+        unit = max(scale, 1.0)
+    of_actor, of_critic = [], []
+    for row in trajectories:
+        weight = 1.0
+        for time in range(last):
+            if time < last - 1:
+                gain = returns[time + 1, row] / unit + backbone.entropy * entropy[time, row]
+                of_actor.append(-weight * gain)
+            counted = known[row] if time == 0 else 1.0
+            of_critic.append(counted * weight * 0.5 * (fitted[time, row] - returns[time, row]) ** 2)
+            weight *= discount[time, row]
+    return np.mean(of_actor), np.mean(of_critic), scale
+
+
+@cache
+def improving(backbone):
+    return quick(lambda agent, notes: backbone._improve_behaviour(agent, LEDGER, notes, starts(), KEY))
+
+
+@pytest.mark.parametrize(
+    ("normalise", "ends", "scale"),
+    [
+        ("rewards", False, 2.5),
+        ("returns", True, 2.5),
+        ("returns", True, 0.1),
+        ("none", True, 2.5),
+    ],
+)
+def test_losses_are_those_of_a_slow_loop(normalise, ends, scale):
+    backbone = replace(PLAIN, normalise=normalise, predict_ends=ends)
+    agent, notes = begun(backbone, LEDGER)
+    # A target unlike the critic: returns are made of its values, and the critic is fitted to them.
+    agent = agent._replace(target=filled(agent.target, 9), scale=jnp.asarray(scale))
+    dream = dreamed(backbone)
+    feature, skills = dream.states.feature, jnp.stack([starts().skill] * STATES)
+    deviation = np.asarray(jax.vmap(jax.vmap(agent.actor.params))(feature, skills).deviation, np.float64)
+    ending = said(agent.world.params.ends, feature)[:, :, 0] if ends else np.full((STATES, STARTS), -np.inf)
+    actor_loss, critic_loss, tracked = looped(
+        backbone,
+        scale,
+        reward=worth(arrivals(dream)),
+        value=said(agent.target.network, feature, skills)[:, :, 0],
+        fitted=said(agent.critic.params.network, feature, skills)[:, :, 0],
+        entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * deviation**2), axis=-1),
+        discount=backbone.discount / (1 + np.exp(ending)),
+        known=np.asarray(starts().known),
+    )
+    after, _, metrics = improving(backbone)(agent, notes)
+    assert metrics["actor_loss"] == pytest.approx(actor_loss, rel=1e-4)
+    assert metrics["critic_loss"] == pytest.approx(critic_loss, rel=1e-4)
+    assert after.scale == pytest.approx(tracked, rel=1e-4)
