@@ -61,9 +61,9 @@ def pretrain(
 
     ``env`` is what `skillscape envs` lists: maze/NAME, walker, walker-pixels, gym/ID, …; ``preset`` is "default" in
     mazes, "laptop" on images and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the
-    preset would choose. ``noise`` is added to observations (not in mazes without images). ``resume`` goes on with runs that stand there, with *their*
-    configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in
-    the way and the compilation begins, ``on_progress`` now and then.
+    preset would choose. ``noise`` is added to observations (not in mazes without images). ``resume`` goes on with runs
+    that stand there, with *their* configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is
+    called when nothing stands in the way and the compilation begins, ``on_progress`` now and then.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")

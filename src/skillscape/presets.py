@@ -191,7 +191,7 @@ def _seen_objective(
     if maze and "number_of_skills" in vars(made):
         changes["number_of_skills"] = 10
     if "paid_for" in vars(made):
-        # The reward of an imagined state is that of arriving there: paid for the state before, actions would not matter.
+        # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
         changes["paid_for"] = "next_obs"
     if method == "sd3":
         # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
@@ -205,7 +205,7 @@ def _seen_paper(method: str | None, env: str) -> HostedSettings:
     """The sizes of pixel-based URLB and its budget: 2 million frames, 100,000 to fine-tune, two to an action."""
     objective = None if method is None else _seen_objective(method, env, 1024, 128)
     return HostedSettings(
-        objective, dreamer("paper", method), 1_000_000, 50_000, snapshots=(50_000, 250_000, 500_000, 1_000_000)
+        objective, dreamer("paper", method), 1_000_000, 50_000, 5_000, snapshots=(50_000, 250_000, 500_000, 1_000_000)
     )
 
 

@@ -65,7 +65,7 @@ class ReplayedBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
     @property
     @abstractmethod
     def schedule(self) -> Schedule:
-        """When to act at random, learn, and from how much."""
+        """When learning begins, how often, and from how much."""
 
     @abstractmethod
     def for_task(self, *, pretrained: bool) -> "ReplayedBackbone[Agent, Batch]":

@@ -23,7 +23,6 @@ from skillscape.skills import Discrete
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye, is_image, no_states, outline, outline_width, prepared, stored
 
-
 PIXEL_UNIT = 1 / 32
 """Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
 

@@ -195,7 +195,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
 
     @property
     def schedule(self) -> Schedule:
-        """When to act at random, learn, and from how much."""
+        """When learning begins, how often, and from how much."""
         return Schedule(
             self.random_steps,
             self.update_every,
