@@ -2,9 +2,14 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+from skillscape.envs.layouts import load_layout
 from skillscape.errors import UserError
+from skillscape.evaluation.mazes import measure
+from skillscape.evaluation.summary import Summary
+from skillscape.experiments.comparison import ArmResult, table
 from skillscape.experiments.mazes import EXPERIMENTS, LABELS, Request, plan
 from skillscape.objectives import registry
 
@@ -76,3 +81,16 @@ def test_what_ppo_alone_has_is_refused_where_the_maze_is_seen(change, said):
 def test_an_unknown_method_is_refused():
     with pytest.raises(UserError, match="did you mean 'metra'"):
         plan("maze", dataclasses.replace(REQUEST, methods=("metr",)))
+
+
+@pytest.mark.parametrize(("seeds", "cell"), [(1, "| 0.50 |"), (3, "| 0.50 [0.40, 0.60] |")])
+def test_one_seed_has_no_interval(seeds, cell):
+    (comparison,) = plan("maze", dataclasses.replace(REQUEST, seeds=seeds, methods=("sd3",)))
+    summaries = dict.fromkeys(
+        ("reach", "coverage", "distinguishability", "skill_accuracy"), Summary(0.5, (0.4, 0.6), (0.5,) * seeds)
+    )
+    positions, layout = np.zeros((10, 2, 5, 2)), load_layout("square_a")
+    result = ArmResult(comparison.arms[0], layout, summaries, 0, positions, measure(positions, layout), {}, {})
+    said = table(comparison, [result])
+    assert cell in said
+    assert ("interval]" in said) == (seeds > 1)

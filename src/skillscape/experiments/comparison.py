@@ -146,7 +146,7 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
         name: {result.arm.label: result.curves[name] for result in results}
         for name in ("coverage", "reach", "distinguishability")
     }
-    note = f"{_budget_line(comparison, results)}, mean and 95 % interval"
+    note = f"{_budget_line(comparison, results)}{', mean and 95 % interval' if comparison.seeds > 1 else ''}"
     curves_figure(curves, folder / "curves.png", note)
     return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
 
@@ -156,7 +156,9 @@ OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
 
 
 def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
-    """A Markdown table: mean and 95 % bootstrap interval over the seeds."""
+    """A Markdown table: mean and 95 % bootstrap interval over the seeds; of one seed, what it measured."""
+    several = comparison.seeds > 1
+    shown = ": mean [95 % bootstrap interval]" if several else ", hence no intervals"
     heads = {
         "reach": "reach",
         "coverage": "coverage",
@@ -164,7 +166,7 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
         "skill_accuracy": "accuracy",
     }
     lines = [
-        f"{_budget_line(comparison, results)}: mean [95 % bootstrap interval]",
+        f"{_budget_line(comparison, results)}{shown}",
         "",
         "| | " + " | ".join(heads.values()) + " |",
         "|---" * (len(heads) + 1) + "|",
@@ -177,7 +179,7 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
                 continue
             summary = result.summaries[name]
             low, high = summary.interval
-            cells.append(f"{summary.mean:.2f} [{low:.2f}, {high:.2f}]")
+            cells.append(f"{summary.mean:.2f}" + (f" [{low:.2f}, {high:.2f}]" if several else ""))
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
