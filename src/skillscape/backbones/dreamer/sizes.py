@@ -8,7 +8,7 @@ from skillscape.backbones.dreamer.agent import Dreamer
 
 UNSCALED = ("rnd", "aps")
 """Methods whose rewards have a unit of their own: a running deviation, or features that the critic shares."""
-ENTROPIES = {"diayn": 0.1, "sd3": 0.02}
+ENTROPIES = {"diayn": 0.1, "sd3": 0.1}
 """Of methods whose skills, told apart, would by themselves end in one motion each; DIAYN's is the reference's."""
 BY_VALUES_ALONE = ("apt", "aps", "cic")
 """Methods whose reward the actor learns of by the critic alone: distances to neighbours, as in the reference."""
