@@ -332,7 +332,7 @@ class _Loop:
             drawn = self._replay.sample_sequences(schedule.batch_size, schedule.sequence_length, visible)
             chosen = self._collector.lasting if self._job.strategy.judges else None
             # What is imagined goes on under the skill that was chosen, also from states that others led to.
-            return drawn if chosen is None else drawn._replace(skill=np.broadcast_to(chosen, drawn.skill.shape))
+            return drawn if chosen is None else drawn._replace(skill=jnp.broadcast_to(chosen, drawn.skill.shape))
         return self._replay.sample(schedule.batch_size * self._job.rewarded.updates_per_step, visible)
 
     def _notes(self) -> dict[str, Any]:
