@@ -333,8 +333,9 @@ def test_a_task_is_learned_with_plain_rewards_that_shape_the_model():
     assert tuned.reward_on == "imagined"
     assert tuned.reward_gradient
     assert tuned.imagined_skills == "replayed"
-    assert tuned.schedule.random_steps == tuned.policy_steps == 2_000 != TINY.random_steps
-    assert replace(TINY, random_steps=7).for_task(pretrained=False).schedule.random_steps == 7
+    first = replace(TINY, random_steps=7, policy_steps=5)
+    assert first.for_task(pretrained=True).schedule.random_steps == 5
+    assert first.for_task(pretrained=False).schedule.random_steps == 7
     assert tuned.schedule.policy_first
     assert not TINY.for_task(pretrained=False).schedule.policy_first
     assert replace(TINY, normalise="returns").for_task(pretrained=True).normalise == "returns"
