@@ -284,3 +284,12 @@ def test_aps_infers_its_task_vector_from_the_first_rewards(tmp_path):
     assert np.linalg.norm(chosen) == pytest.approx(1, abs=1e-5)
     before, after = run.lent_model(), load_jobs(tmp_path / "source")[0].snapshot()[2]
     np.testing.assert_array_equal(before.features.params.layers[0].weight, after.features.params.layers[0].weight)
+
+
+def test_a_run_goes_on_whatever_its_fine_tuning_would_take(trained, tmp_path):
+    shutil.copytree(trained("diayn"), tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["finetuning_steps"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    (run,) = pretrain("diayn", ENV, out=tmp_path / "run", preset="smoke", steps=1040, seed=4, resume=True)
+    assert run.config.finetuning_steps == 100_000

@@ -286,7 +286,8 @@ def _first_state(job: Job, source: JobRun | None) -> TrainState:
 
 def _resumed_job(folder: Path, job: Job) -> JobRun:
     run = JobRun(folder)
-    ours, theirs = job.to_json(), run.config.to_json()
+    # What a fine-tuning of it would take is not part of what the run itself computes.
+    ours, theirs = (replace(one, finetuning_steps=0).to_json() for one in (job, run.config))
     different = [name for name in ours if ours[name] != theirs[name]]
     if different:
         raise UserError(
