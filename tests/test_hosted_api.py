@@ -1,6 +1,7 @@
 """From pre-training to fine-tuning in Python, on a toy. Runs of a thousand steps end where learning would begin."""
 
 import json
+import shutil
 
 import gymnasium
 import jax
