@@ -104,18 +104,16 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
         backbone, objective = chosen.backbone, chosen.objective
         assert isinstance(backbone, Dreamer)
         assert objective is not None
-        batch = random_sequences(backbone.schedule, WALKER, objective.skills)
-        agent = backbone.init(jax.random.key(0), WALKER, objective)
-        state = objective.init(jax.random.key(1), backbone.features(WALKER))
-        step = jax.jit(lambda a, s, b, k, one=objective, learner=backbone: learner.learn(a, one, s, b, k))
+        step, arguments = learning_step(backbone, objective)
+        agent, state, batch, _ = arguments
         began = time.perf_counter()
-        compiled = step.lower(agent, state, batch, jax.random.key(2)).compile()
+        compiled = step.lower(*arguments).compile()
         compile_seconds = time.perf_counter() - began
-        in_update = operations(step, agent, state, batch, jax.random.key(2))
+        in_update = operations(step, *arguments)
         fit = jax.jit(jax.grad(partial(world_loss, backbone)))
         parts: dict[str, Callable[[], Any]] = {
             "matmul": product,
-            "whole": partial(compiled, agent, state, batch, jax.random.key(2)),
+            "whole": partial(compiled, *arguments),
             "world_model": partial(fit, agent.world.params, batch),
             "objective": objective_alone(backbone, objective, state),
             "imagination": imagination_alone(backbone, objective, agent),
@@ -141,6 +139,15 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
     return found
 
 
+def learning_step(backbone: Dreamer, objective: Objective[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """A compiled learning step on walker's frames, and what to call it with: agent, objective's state, batch, key."""
+    batch = random_sequences(backbone.schedule, WALKER, objective.skills)
+    agent = backbone.init(jax.random.key(0), WALKER, objective)
+    state = objective.init(jax.random.key(1), backbone.features(WALKER))
+    step = jax.jit(lambda agent, state, batch, key: backbone.learn(agent, objective, state, batch, key))
+    return step, (agent, state, batch, jax.random.key(2))
+
+
 def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     """Milliseconds of a learning step at `laptop` by what the objective is shown; timed in turns."""
     chosen = hosted_settings(method, "walker-pixels", "laptop")
@@ -148,12 +155,8 @@ def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     assert chosen.objective is not None
     steps: dict[str, Callable[[], Any]] = {}
     for shown in ("imagined", "replayed", "embedded"):
-        backbone, objective = replace(chosen.backbone, reward_on=shown), chosen.objective
-        batch = random_sequences(backbone.schedule, WALKER, objective.skills)
-        agent = backbone.init(jax.random.key(0), WALKER, objective)
-        state = objective.init(jax.random.key(1), backbone.features(WALKER))
-        step = jax.jit(lambda a, s, b, k, one=objective, learner=backbone: learner.learn(a, one, s, b, k))
-        steps[shown] = partial(step, agent, state, batch, jax.random.key(2))
+        step, arguments = learning_step(replace(chosen.backbone, reward_on=shown), chosen.objective)
+        steps[shown] = partial(step, *arguments)
         jax.block_until_ready(steps[shown]())
     found = {shown: 1e3 * one for shown, one in side_by_side(steps, rounds).items()}
     print(method, found, flush=True)

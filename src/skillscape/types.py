@@ -120,10 +120,10 @@ class Sequences(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When a backbone that learns from replay acts at random, learns, and from how much."""
+    """When a backbone that learns from replay begins to learn, how often it does, and from how much."""
 
     random_steps: int
-    """Environment steps at the start that are taken at random and not learned from yet."""
+    """Environment steps at the start that are not learned from yet; by chance, or by the policy if ``policy_first``."""
     update_every: int
     """Environment steps for each learning step."""
     batch_size: int

@@ -199,7 +199,11 @@ def test_what_does_not_exist_is_refused(change, said):
     ("arguments", "domains", "folder"),
     [
         (["--tasks", "walker_stand"], ("walker-pixels",), "pixels-walker_stand"),
-        (["--tasks", "quadruped_run", "walker_run"], ("walker-pixels", "quadruped-pixels"), None),
+        (
+            ["--tasks", "quadruped_run", "walker_run"],
+            ("walker-pixels", "quadruped-pixels"),
+            "pixels-quadruped_run-walker_run",
+        ),
         (["--domains", "quadruped-pixels"], ("quadruped-pixels",), "pixels-quadruped-pixels"),
         ([], ("walker-pixels", "quadruped-pixels"), "pixels"),
     ],
@@ -216,7 +220,7 @@ def test_tasks_choose_their_domains(monkeypatch, tmp_path, arguments, domains, f
         cli.main(["reproduce", "pixels", *arguments, "--runs", str(tmp_path)])
     (benchmark, _), *_ = asked
     assert benchmark.domains == domains
-    assert benchmark.name == folder or folder is None
+    assert benchmark.name == folder
 
 
 @pytest.mark.slow
