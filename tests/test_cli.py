@@ -535,6 +535,15 @@ def test_progress_is_a_plain_line_per_evaluation_where_there_is_no_terminal(caps
     ]
 
 
+def test_progress_is_told_between_evaluations_that_are_far_apart(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(cli.display.time, "perf_counter", lambda: now[0])
+    display = cli.display.Display(Path("runs/x"), 1)
+    for step, now[0] in ((100, 30.0), (200, 61.0), (300, 100.0), (400, 121.5)):
+        display.show(some_run(), step, f"{step} steps", {})
+    assert [line.split(" · ")[0] for line in capsys.readouterr().err.splitlines()] == ["200 steps", "400 steps"]
+
+
 def test_progress_of_several_seeds_counts_those_that_are_done(capsys):
     display = cli.display.Display(Path("runs/x"), 2)
     capsys.readouterr()

@@ -38,6 +38,7 @@ BEHAVIOUR = {
     "trace_decay": 0.95,
     "reward_rate": 0.95,
     "critic": "normal",
+    "restraint": 0.0,
     "target_every": 100,
     "learning_rate": 8e-5,
     "epsilon": 1e-5,

@@ -16,7 +16,7 @@ from skillscape.backbones.dreamer.imagination import imagine
 from skillscape.objectives.base import Objective
 from skillscape.types import Experience
 
-PLAIN = replace(TINY, imagined_starts=0, standardise=False, discount=0.8, entropy=0.3)
+PLAIN = replace(TINY, imagined_starts=0, standardise=False, discount=0.8, entropy=0.3, restraint=0.2)
 """Imagines from every state, lends memories as they are, and keeps no term of the losses small."""
 STARTS, STATES = ROWS * TIMES, TINY.horizon + 1
 PRICES = {
@@ -202,11 +202,11 @@ def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
 # Losses
 
 
-def looped(backbone, scale, reward, value, fitted, entropy, discount, known):
+def looped(backbone, scale, reward, value, fitted, entropy, strain, discount, known):
     """Losses of actor and critic, and the scale after them, number by number. known: [n]; the rest: [h + 1, n].
 
-    Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ)
-    for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but the last, and where nothing is known of
+    Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ −
+    ρ Xₜ), ρ its restraint and Xₜ its strain, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but the last, and where nothing is known of
     what came before a start, not for the start.
     """
     last, trajectories = backbone.horizon, range(len(known))
@@ -232,6 +232,7 @@ def looped(backbone, scale, reward, value, fitted, entropy, discount, known):
         for time in range(last):
             if time < last - 1:
                 gain = returns[time + 1, row] / unit + backbone.entropy * entropy[time, row]
+                gain -= backbone.restraint * strain[time, row]
                 of_actor.append(-weight * gain)
             counted = known[row] if time == 0 else 1.0
             of_critic.append(counted * weight * 0.5 * (fitted[time, row] - returns[time, row]) ** 2)
@@ -269,6 +270,7 @@ def test_losses_are_those_of_a_slow_loop(normalise, ends, scale):
         value=said(agent.target.network, feature, skills)[:, :, 0],
         fitted=said(agent.critic.params.network, feature, skills)[:, :, 0],
         entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * deviation**2), axis=-1),
+        strain=0.5 * np.sum(said(agent.actor.params.network, feature, skills) ** 2, axis=-1),
         discount=backbone.discount / (1 + np.exp(ending)),
         known=np.asarray(starts().known),
     )

@@ -113,6 +113,7 @@ def test_a_dream_begins_at_its_start_and_follows_the_prior():
     np.testing.assert_allclose(states.logits[2, 2], dynamics.expect(moved), atol=1e-5)
     policy = actor(states.feature[1, 2], SKILL[2])
     assert dream.entropy[1, 2] == pytest.approx(float(policy.entropy()), rel=1e-4)
+    assert dream.strain[1, 2] == pytest.approx(float(actor.strained(states.feature[1, 2], SKILL[2])[1]), rel=1e-4)
     assert (np.abs(dream.action) < 1).all()
 
 
@@ -155,6 +156,18 @@ def test_the_policy_has_a_mean_inside_and_a_deviation_above_a_tenth():
     np.testing.assert_allclose(policy.deviation, [0.1, 2.1], atol=1e-3)
 
 
+def test_strain_is_half_the_square_of_what_is_squashed():
+    outputs = jnp.asarray([3.0, -4.0, 1.0, 2.0])
+    actor = eqx.tree_at(
+        lambda one: (one.network.layers[-1].weight, one.network.layers[-1].bias),
+        parts()[1],
+        (jnp.zeros_like(parts()[1].network.layers[-1].weight), outputs),
+    )
+    policy, strain = actor.strained(jnp.arange(12.0), SKILL[0])
+    assert strain == pytest.approx((9 + 16 + 1 + 4) / 2)
+    np.testing.assert_allclose(policy.mean, np.tanh([3.0, -4.0]), rtol=1e-5)
+
+
 def test_a_controller_mixes_the_skills_whatever_it_is_told():
     _, actor = parts()
     shares = jnp.log(jnp.asarray([0.1, 0.2, 0.3, 0.4]))
@@ -169,6 +182,9 @@ def test_a_controller_mixes_the_skills_whatever_it_is_told():
         expected = np.tensordot(np.exp(shares), np.stack([np.asarray(one[field]) for one in single]), 1)
         for one in found:
             np.testing.assert_allclose(one[field], expected, rtol=1e-5)
+    strains = [float(actor.strained(feature, skill)[1]) for skill in jnp.eye(4)]
+    mixed = Actor(actor.network, fixed).strained(feature, SKILL[0])[1]
+    assert mixed == pytest.approx(float(np.exp(shares) @ np.asarray(strains)), rel=1e-5)
 
 
 FEATURES = jnp.asarray(np.random.default_rng(0).normal(size=(2, ROWS, 12)), jnp.float32)

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 
+QUIET_SECONDS = 60.0
+"""Between two evaluations, how long a run that is not watched on a terminal may be silent."""
+
+
 class Display:
-    """Progress: one line that rewrites itself on a terminal, a plain line at every evaluation elsewhere."""
+    """Progress: one line that rewrites itself on a terminal; elsewhere plain lines, at every evaluation at least."""
 
     def __init__(self, out: Path, seeds: int) -> None:
         """Begin to count the time."""
@@ -18,7 +22,7 @@ class Display:
         self._terminal = sys.stderr.isatty()
         self._seeds = seeds
         self._lock = threading.Lock()
-        self._began = time.perf_counter()
+        self._began = self._spoken = time.perf_counter()
         self._done: set[int] = set()
 
     def announce(self) -> None:
@@ -46,7 +50,8 @@ class Display:
             if self._terminal:
                 width = os.get_terminal_size(sys.stderr.fileno()).columns
                 print(f"\r\033[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
-            elif evaluated:
+            elif evaluated or time.perf_counter() - self._spoken >= QUIET_SECONDS:
+                self._spoken = time.perf_counter()
                 print(line, file=sys.stderr, flush=True)
 
     def finish(self, sentence: str) -> None:

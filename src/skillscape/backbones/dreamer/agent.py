@@ -145,6 +145,8 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """λ of the returns."""
     entropy: float = 0.0
     """η: weight of the policy's entropy."""
+    restraint: float = 0.0
+    """Weight of ½ |x|² of the actor's outputs x: means far out on their tanh have no slope left to come back by."""
     normalise: Literal["rewards", "returns", "none"] = "rewards"
     """Divide rewards by their running size, or the actor's returns by their running range (DreamerV3), or nothing."""
     reward_rate: float = 0.95
@@ -539,11 +541,13 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
                 scale = track_range(scale, returns, self.range_rate)
                 gain = gain / jnp.maximum(scale, 1.0)
             entropy = dream.entropy[:-1]
-            loss = -jnp.mean(weight[:-2] * (gain + self.entropy * entropy))
+            strain = dream.strain[:-1]
+            loss = -jnp.mean(weight[:-2] * (gain + self.entropy * entropy - self.restraint * strain))
             metrics = {
                 **metrics,
                 "actor_loss": loss,
                 "entropy": jnp.mean(entropy),
+                "strain": jnp.mean(strain),
                 "reward": jnp.mean(reward[1:]),
                 "imagined_return": jnp.mean(returns),
                 "value": jnp.mean(value),

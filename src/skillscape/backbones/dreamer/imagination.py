@@ -34,17 +34,25 @@ class Actor(eqx.Module):
 
     def __call__(self, feature: Float[Array, " f"], skill: Float[Array, " z"]) -> TruncatedNormal:
         """The distribution of one action."""
+        return self.strained(feature, skill)[0]
+
+    def strained(
+        self, feature: Float[Array, " f"], skill: Float[Array, " z"]
+    ) -> tuple[TruncatedNormal, Float[Array, ""]]:
+        """The distribution, and ½ |x|² of the network's outputs x before they are squashed."""
         if self.controller is None:
-            return TruncatedNormal(*self._moments(feature, skill))
+            mean, deviation, strain = self._moments(feature, skill)
+            return TruncatedNormal(mean, deviation), strain
         share = jax.nn.softmax(self.controller(feature))
-        means, deviations = jax.vmap(lambda one: self._moments(feature, one))(jnp.eye(skill.shape[0]))
-        return TruncatedNormal(share @ means, share @ deviations)
+        means, deviations, strains = jax.vmap(lambda one: self._moments(feature, one))(jnp.eye(skill.shape[0]))
+        return TruncatedNormal(share @ means, share @ deviations), share @ strains
 
     def _moments(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]
-    ) -> tuple[Float[Array, " a"], Float[Array, " a"]]:
-        mean, raw = jnp.split(self.network(jnp.concatenate([feature, self.skill_scale * skill])), 2)
-        return jnp.tanh(mean), 2 * jax.nn.sigmoid(raw / 2) + 0.1
+    ) -> tuple[Float[Array, " a"], Float[Array, " a"], Float[Array, ""]]:
+        outputs = self.network(jnp.concatenate([feature, self.skill_scale * skill]))
+        mean, raw = jnp.split(outputs, 2)
+        return jnp.tanh(mean), 2 * jax.nn.sigmoid(raw / 2) + 0.1, 0.5 * jnp.sum(outputs**2)
 
 
 class Critic(eqx.Module):
@@ -81,11 +89,13 @@ class Critic(eqx.Module):
 
 
 class Dream(NamedTuple):
-    """What was imagined: the states, start first, the actions between them, and the policy's entropy where it acted."""
+    """What was imagined: the states, start first, the actions between them, and of the policy where it acted its
+    entropy and its strain, see ``Actor.strained``."""
 
     states: Latent
     action: Float[Array, "h n a"]
     entropy: Float[Array, "h n"]
+    strain: Float[Array, "h n"]
 
 
 def imagine(
@@ -104,17 +114,17 @@ def imagine(
 
     def step(
         state: Latent, now: tuple[Float[Array, "n a"], Float[Array, "n s"]]
-    ) -> tuple[Latent, tuple[Latent, Float[Array, "n a"], Float[Array, " n"]]]:
+    ) -> tuple[Latent, tuple[Latent, Float[Array, "n a"], Float[Array, " n"], Float[Array, " n"]]]:
         noise, uniform = now
-        policy = jax.vmap(actor)(jax.lax.stop_gradient(state.feature), skill)
+        policy, strain = jax.vmap(actor.strained)(jax.lax.stop_gradient(state.feature), skill)
         action = policy.sample(noise)
         state = dynamics.imagine_step(state, action, uniform)
-        return state, (state, action, policy.entropy())
+        return state, (state, action, policy.entropy(), strain)
 
     start = jax.lax.stop_gradient(start)
-    _, (states, action, entropy) = jax.lax.scan(step, start, (noise, uniform))
+    _, (states, action, entropy, strain) = jax.lax.scan(step, start, (noise, uniform))
     whole = Latent(*(jnp.concatenate([one[None], many]) for one, many in zip(start, states, strict=True)))
-    return Dream(whole, action, entropy)
+    return Dream(whole, action, entropy, strain)
 
 
 def lambda_returns(

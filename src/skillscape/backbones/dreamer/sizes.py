@@ -23,7 +23,8 @@ def _laptop() -> Dreamer:
     """What two cores can learn in an hour: products instead of convolutions, and few states to imagine from.
 
     Thousands of updates instead of hundreds of thousands have to do: frames are standardised, steps are larger, and
-    the KL weighs less, so that a body of few pixels is worth its nats.
+    the KL weighs less, so that a body of few pixels is worth its nats. Larger steps along the slopes of a critic that
+    knows little yet would carry the actor to where its tanh is flat, and it would stay there: it is restrained.
     """
     return Dreamer(
         encoder="patches",
@@ -32,6 +33,7 @@ def _laptop() -> Dreamer:
         model_learning_rate=1e-3,
         learning_rate=3e-4,
         skill_scale=5.0,
+        restraint=1e-2,
         groups=16,
         classes=16,
         units=256,
