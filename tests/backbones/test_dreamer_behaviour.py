@@ -206,8 +206,8 @@ def looped(backbone, scale, reward, value, fitted, entropy, strain, discount, kn
     """Losses of actor and critic, and the scale after them, number by number. known: [n]; the rest: [h + 1, n].
 
     Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ −
-    ρ Xₜ), ρ its restraint and Xₜ its strain, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but the last, and where nothing is known of
-    what came before a start, not for the start.
+    ρ Xₜ), ρ its restraint and Xₜ its strain, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but
+    the last, and where nothing is known of what came before a start, not for the start.
     """
     last, trajectories = backbone.horizon, range(len(known))
     if backbone.normalise == "rewards":

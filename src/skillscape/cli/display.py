@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
 QUIET_SECONDS = 60.0
 """Between two evaluations, how long a run that is not watched on a terminal may be silent."""
 

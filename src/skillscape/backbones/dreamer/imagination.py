@@ -89,13 +89,13 @@ class Critic(eqx.Module):
 
 
 class Dream(NamedTuple):
-    """What was imagined: the states, start first, the actions between them, and of the policy where it acted its
-    entropy and its strain, see ``Actor.strained``."""
+    """What was imagined: the states, start first, the actions between them, entropy and strain of the policy there."""
 
     states: Latent
     action: Float[Array, "h n a"]
     entropy: Float[Array, "h n"]
     strain: Float[Array, "h n"]
+    """See ``Actor.strained``."""
 
 
 def imagine(
