@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -278,3 +279,19 @@ def test_losses_are_those_of_a_slow_loop(normalise, ends, scale):
     assert metrics["actor_loss"] == pytest.approx(actor_loss, rel=1e-4)
     assert metrics["critic_loss"] == pytest.approx(critic_loss, rel=1e-4)
     assert after.scale == pytest.approx(tracked, rel=1e-4)
+
+
+@pytest.mark.parametrize("restraint", [0.0, 0.01])
+def test_an_actor_comes_back_from_where_its_tanh_is_flat_only_if_restrained(restraint):
+    backbone = replace(PLAIN, entropy=0.0, restraint=restraint)
+    agent, notes = begun(backbone, LEDGER)
+    far = jnp.asarray([20.0, -20.0, 0.0, 0.0])
+    actor = eqx.tree_at(lambda one: one.network.layers[-1].bias, agent.actor.params, far)
+    agent = agent._replace(actor=agent.actor._replace(params=actor))
+    after, _, metrics = improving(backbone)(agent, notes)
+    moved = np.asarray(after.actor.params.network.layers[-1].bias - far)[:2] * [-1, 1]
+    # What every parameter loses by decay alone.
+    lost = 20 * backbone.decay
+    assert metrics["strain"] > 300
+    assert np.all(moved > 2 * lost) == (restraint > 0), moved
+    assert np.all(moved >= 0)
