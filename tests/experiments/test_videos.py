@@ -13,12 +13,13 @@ from skillscape.cli import main
 from skillscape.envs.layouts import load_layout
 from skillscape.envs.urlb import camera
 from skillscape.errors import UserError
-from skillscape.experiments.dreams import CONTEXT
+from skillscape.experiments.dreams import CONTEXT, Dreamed
 from skillscape.experiments.videos import DRAWN_SKILLS, Wish, film_run
 from skillscape.plots import video
 from skillscape.presets import hosted_settings, settings
 from skillscape.training.jobs import Job, JobRun, init_state
 from skillscape.training.runs import Pretraining, Run
+from skillscape.vision import prepared
 
 av = pytest.importorskip("av")
 
@@ -260,15 +261,36 @@ def test_what_happens_beside_what_is_imagined(tmp_path, maze):
     assert names == ["skill_02-imagined.mp4", "skill_02-imagined.png"]
     assert said[0] == ("the agent's own images", 1)
     film = frames(out / names[0])
-    assert film[0].shape == (64, 128, 3)
-    # What the model was shown is the same on both sides; what an untrained one imagines is not.
-    misses = [np.abs(frame[:, :64].astype(int) - frame[:, 64:]).mean() for frame in film]
-    assert max(misses[:CONTEXT]) < 5
-    assert min(misses[CONTEXT:9]) > 20
+    assert film[0].shape == (64, 192, 3)
+    # The maze on the left; an untrained model makes next to nothing of it, seen or imagined.
+    seen = job.make_env().reset(0)
+    assert np.abs(film[0][:, :64].astype(int) - seen).mean() < 5
+    for view in (slice(64, 128), slice(128, 192)):
+        assert min(np.abs(frame[:, :64].astype(int) - frame[:, view]).mean() for frame in film) > 20
     with pytest.raises(UserError, match="--shadows does not go with --imagined"):
         filmed(run.folder, imagined=True, shadows=True)
     with pytest.raises(UserError, match="--imagined is for runs from images"):
         filmed(maze, imagined=True)
+
+
+def test_a_dream_is_asked_for_frames_that_were_seen_and_for_frames_that_were_not(tmp_path, monkeypatch):
+    chosen = hosted_settings("diayn", "maze-pixels/square_a", "smoke")
+    job = Job("pretrain", "maze-pixels/square_a", None, 0.0, chosen.objective, chosen.backbone, 1000, 0, 1000, 1)
+    run = JobRun.create(tmp_path / "seen", job)
+    run.keep_snapshot(init_state(job, run.spec))
+    dreamed = Dreamed(run)
+    asked = []
+
+    def predict(agent, batch, context):
+        asked.append((context, batch.action.shape, float(batch.first.sum())))
+        return prepared(batch.obs) + context / 255
+
+    monkeypatch.setattr(dreamed, "_predict", predict)
+    real, understood, imagined = dreamed.play(np.eye(10, dtype=np.float32)[3], 8)
+    assert asked == [(9, (1, 9, 2), 1.0), (CONTEXT, (1, 9, 2), 1.0)]
+    np.testing.assert_array_equal(understood, np.minimum(real.astype(int) + 9, 255))
+    np.testing.assert_array_equal(imagined, np.minimum(real.astype(int) + CONTEXT, 255))
+    dreamed.close()
 
 
 def test_states_are_not_imagined(toy):

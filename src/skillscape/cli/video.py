@@ -33,7 +33,7 @@ class VideoOptions:
     """Walker, quadruped, jaco: draw shadows, reflections and smooth edges; about ten times slower without a graphics
     card."""
     imagined: bool = False
-    """Runs from images: what happens beside what the world model expects of the same actions."""
+    """Runs from images: what happens, what the world model makes of it, what it expects of the same actions."""
 
 
 def video_command(arguments: list[str]) -> None:

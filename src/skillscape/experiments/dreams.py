@@ -1,4 +1,4 @@
-"""What a world model expects, beside what happens: the same actions in the environment and in imagination."""
+"""What a world model makes of what happens, and what it expects of the same actions by itself."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from skillscape.types import Sequences
 CONTEXT = 5
 """Frames that the model is shown before it goes on by itself."""
 
-Pair = UInt8[np.ndarray, "t h w 3"]
+Film = UInt8[np.ndarray, "t h w 3"]
 
 
 class Dreamed:
@@ -44,8 +44,8 @@ class Dreamed:
         """The longest an episode can be."""
         return self._env.spec.horizon
 
-    def play(self, skill: Float[np.ndarray, " z"], steps: int) -> tuple[Pair, Pair]:
-        """Frames of an episode, and the model's, whose first ``CONTEXT`` are those it was shown."""
+    def play(self, skill: Float[np.ndarray, " z"], steps: int) -> tuple[Film, Film, Film]:
+        """Frames of an episode, the model's of each when it has seen it, and those after it has seen ``CONTEXT``."""
         policy, carry = self._backbone.acting(self._agent), self._backbone.start(1)
         frames, actions = [self._env.reset(0)], [np.zeros(self._env.spec.action_dim, np.float32)]
         for _ in range(steps):
@@ -67,9 +67,12 @@ class Dreamed:
             skill=jnp.broadcast_to(jnp.asarray(skill), (1, length, len(skill))),
             first=jnp.asarray(first),
         )
-        expected = np.asarray(self._predict(self._agent, batch, CONTEXT))[0]
-        imagined = np.clip(np.round(255 * (expected + 0.5)), 0, 255).astype(np.uint8)
-        return real, np.concatenate([real[:CONTEXT], imagined])
+        return real, self._decoded(batch, length), self._decoded(batch, CONTEXT)
+
+    def _decoded(self, batch: Sequences, context: int) -> Film:
+        expected = np.asarray(self._predict(self._agent, batch, context))[0]
+        frames: Film = np.clip(np.round(255 * (expected + 0.5)), 0, 255).astype(np.uint8)
+        return frames
 
     def close(self) -> None:
         """Close the environment."""

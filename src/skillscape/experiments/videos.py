@@ -231,7 +231,7 @@ def _of_job(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Producti
 
 
 def _of_dreams(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Production]]:
-    """Left what happens, right what the model expects of the same actions after the first frames."""
+    """What happens, what the model makes of each frame, what it expects of the same actions after the first frames."""
     run = JobRun(folder)
     for name, given in (("rollouts", wish.rollouts is not None), ("shadows", wish.shadows)):
         if given:
@@ -244,13 +244,13 @@ def _of_dreams(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Produ
         larger = max(1, (wish.size or DREAM_SIZE) // run.spec.obs_shape[0])
 
         def play(shot: Shot, show: Show) -> str:
-            for pair in zip(*dreamed.play(shot.skill, steps), strict=True):
-                show(np.concatenate([np.kron(one, np.ones((larger, larger, 1), np.uint8)) for one in pair], axis=1))
+            for views in zip(*dreamed.play(shot.skill, steps), strict=True):
+                show(np.concatenate([np.kron(one, np.ones((larger, larger, 1), np.uint8)) for one in views], axis=1))
             return shot.label
 
         job = run.config
         what = f"{job.method} · {job.env} · {dreamed.step:,} steps · seed {job.seed}"
-        title = f"{what} · left real, right imagined after {CONTEXT} frames"
+        title = f"{what} · real, as the model sees it, imagined after {CONTEXT} frames"
         return Production("the agent's own images", DREAMED_RATE, 1.0, title, play, dreamed.close)
 
     return shots, prepare

@@ -434,7 +434,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         return self._lend(_understood(agent, obs, action))[0]
 
     def predict(self, agent: DreamerAgent, batch: Sequences, context: int) -> Float[Array, "b t ..."]:
-        """Prepared observations from ``context`` on as the world model expects them after the ones before."""
+        """Prepared observations as the world model understands the first ``context``, and expects the ones after."""
         known = batch._replace(obs=shown(agent.frames, batch.obs))
         expected = agent.world.params.predict(known, context, jax.random.key(0))
         return expected if agent.frames is None else agent.frames.restored(expected)

@@ -235,10 +235,13 @@ class WorldModel(eqx.Module):
         return jax.nn.sigmoid(-jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0])
 
     def predict(self, batch: Sequences, context: int, key: RandomKey) -> Float[Array, "b t ..."]:
-        """Means of the prepared observations from ``context`` on, from the ones before and the actions alone."""
+        """Means of prepared observations: the first ``context`` as understood, then as expected by actions alone."""
         observe_key, imagine_key = jax.random.split(key)
         known = Sequences(*(part[:, :context] for part in batch))
         understood, _ = self.understand(known, observe_key)
+        decode = jax.vmap(jax.vmap(self.decoder))
+        if context == batch.action.shape[1]:
+            return decode(understood.posterior.feature)
         last = Latent(*(part[:, -1] for part in understood.posterior))
         actions = _swapped(batch.action[:, context:])
         uniform = jax.random.uniform(imagine_key, (*actions.shape[:2], self.dynamics.groups))
@@ -248,4 +251,4 @@ class WorldModel(eqx.Module):
             return state, state
 
         _, states = jax.lax.scan(step, last, (actions, uniform))
-        return _swapped(jax.vmap(jax.vmap(self.decoder))(states.feature))
+        return decode(jnp.concatenate([understood.posterior.feature, _swapped(states.feature)], axis=1))
