@@ -164,7 +164,7 @@ def test_images_of_other_sizes_are_scaled(make, size):
     "space",
     [
         *(box(3, 8, 8), box(8, 8, 2), box(8, 8), box(128), box(4, 128), box(15, 40)),
-        *(box(8, 8, 3, dtype=np.float32), box(8, 8, 3, dtype=np.int64)),
+        *(box(8, 8, 3, dtype=np.float32), box(8, 8, 3, dtype=np.int64), box(64, 64, dtype=np.float32)),
     ],
 )
 def test_whatever_is_no_image_is_flattened(make, space):
@@ -189,6 +189,40 @@ def test_whatever_is_no_image_is_flattened(make, space):
 def test_an_image_that_is_not_height_by_width_by_channel_is_refused(make, shape, remedy):
     with pytest.raises(UserError, match=f"without 1, 3 or 4 channels in their last axis: .*{remedy}.*Flatten"):
         make(observation_space=box(*shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_an_image_that_is_not_of_bytes_is_refused(make, dtype):
+    with pytest.raises(UserError, match="look like images that are not of bytes: scale them to uint8.*Flatten"):
+        make(observation_space=box(64, 64, 3, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Dict({"eye": box(64, 64, 3), "joints": spaces.Box(-1, 1, (4,))}),
+        spaces.Tuple((spaces.Discrete(2), spaces.Dict({"eyes": box(64, 64)}))),
+        spaces.Dict({"eye": box(20, 30, 4, dtype=np.float32)}),
+    ],
+)
+def test_an_image_among_other_things_is_refused(make, space):
+    with pytest.raises(UserError, match="a picture in one of their parts .*: hand out that part alone.*Flatten"):
+        make(observation_space=space)
+
+
+def test_the_part_of_a_refused_observation_that_is_an_image_can_be_handed_out(make):
+    space = spaces.Dict({"eye": box(64, 64, 3), "joints": spaces.Box(-1, 1, (4,))})
+    env = make(
+        wrap=lambda env: wrappers.TransformObservation(env, lambda one: one["eye"], space["eye"]),
+        observation_space=space,
+        observe=lambda _: space.sample(),
+    )
+    assert env.reset(0).shape == env.spec.obs_shape == (64, 64, 3)
+
+
+def test_small_grids_among_other_things_are_flattened(make):
+    space = spaces.Dict({"grid": box(7, 7, 3), "facing": spaces.Discrete(4)})
+    assert make(observation_space=space, observe=lambda _: space.sample()).reset(0).shape == (151,)
 
 
 @pytest.mark.parametrize(

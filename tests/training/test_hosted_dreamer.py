@@ -195,8 +195,17 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
 
 
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():
-    with pytest.raises(UserError, match="sequence-length to at most 3"):
+    with pytest.raises(UserError, match="; set --backbone.sequence-length of at most 3"):
         JOB.check_env(EnvSpec((2,), 1, 2))
+    with pytest.raises(UserError, match="; pre-train again with --backbone.sequence-length of at most 3"):
+        replace(JOB, source="runs/x").check_env(EnvSpec((2,), 1, 2))
+
+
+def test_steps_that_end_before_learning_begins_are_refused():
+    spec, begins = EnvSpec((2,), 1, 50), JOB.backbone.schedule.random_steps
+    replace(JOB, steps=begins + 1).check_env(spec)
+    with pytest.raises(UserError, match=f"Learning begins after {begins} steps, .*in {begins}; give more --steps"):
+        replace(JOB, steps=begins).check_env(spec)
 
 
 def end_after(monkeypatch, steps):

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import warnings
+from collections.abc import Iterable
 from typing import Any, final
 
 import gymnasium
@@ -22,7 +23,7 @@ DEFAULT_STEPS_PER_SECOND = 30.0
 CHANNELS = (1, 3, 4)
 """How many numbers a pixel of an image may have."""
 SMALLEST_PICTURE = 16
-"""Bytes in a grid of at least so many rows and columns are taken for a picture, not for a vector."""
+"""Rows and columns from which a grid of bytes, or of numbers with channels, is taken for a picture, not a vector."""
 
 
 @final
@@ -30,8 +31,8 @@ class OwnEnv(HostEnv):
     """A Gymnasium environment: its observation flattened to float32, actions stretched from [-1, 1] to its Box.
 
     Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot. An
-    image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64; one laid out in another way is
-    refused.
+    image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64; one in another form, or inside a
+    dictionary, is refused.
     """
 
     def __init__(self, identifier: str, inner: "gymnasium.Env[Any, Any]") -> None:
@@ -217,19 +218,55 @@ def _continuous(identifier: str, space: "spaces.Space[Any]") -> spaces.Box:
 
 
 def _image_shape(identifier: str, space: "spaces.Space[Any]") -> tuple[int, int, int] | None:
-    """Height, width and channels of observations that are images; a picture in another layout is refused."""
-    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+    """Height, width and channels of observations that are images; pictures in another form are refused."""
+    no_images = "or, if they are no images, use gymnasium.wrappers.FlattenObservation"
+    within = _picture_within(space)
+    if within is not None:
+        raise UserError(
+            f"{identifier} has observations with a picture in one of their parts ({within}), and flat it would be no "
+            f"picture any more: hand out that part alone with gymnasium.wrappers.TransformObservation, {no_images}."
+        )
+    if not isinstance(space, spaces.Box):
         return None
-    if len(space.shape) == 3 and space.shape[2] in CHANNELS:
+    if _is_laid_out(space) and space.dtype == np.uint8:
         height, width, channels = space.shape
         return height, width, channels
-    if sum(side >= SMALLEST_PICTURE for side in space.shape) < 2:
+    if not _is_picture(space):
         return None
+    if space.dtype != np.uint8:
+        raise UserError(
+            f"{identifier} has observations of shape {space.shape} and type {space.dtype}, which look like images that "
+            f"are not of bytes: scale them to uint8 with gymnasium.wrappers.TransformObservation, {no_images}."
+        )
     raise UserError(
         f"{identifier} has observations of shape {space.shape} and type uint8, which look like images without 1, 3 or "
-        f"4 channels in their last axis: {_remedy(space.shape)}, or, if they are no images, use "
-        f"gymnasium.wrappers.FlattenObservation."
+        f"4 channels in their last axis: {_remedy(space.shape)}, {no_images}."
     )
+
+
+def _is_laid_out(space: spaces.Box) -> bool:
+    """Whether a Box is height by width by channel."""
+    return len(space.shape) == 3 and space.shape[2] in CHANNELS
+
+
+def _is_picture(space: spaces.Box) -> bool:
+    """Whether a Box is taken for a picture: it has the size of one, and is of bytes or laid out like one."""
+    large = sum(side >= SMALLEST_PICTURE for side in space.shape) >= 2
+    return large and (space.dtype == np.uint8 or _is_laid_out(space))
+
+
+def _picture_within(space: "spaces.Space[Any]") -> spaces.Box | None:
+    """The first picture among the parts of a Dict or Tuple, however deep."""
+    parts: Iterable[spaces.Space[Any]] = ()
+    if isinstance(space, spaces.Dict):
+        parts = space.spaces.values()
+    elif isinstance(space, spaces.Tuple):
+        parts = space.spaces
+    for part in parts:
+        found = part if isinstance(part, spaces.Box) and _is_picture(part) else _picture_within(part)
+        if found is not None:
+            return found
+    return None
 
 
 def _remedy(shape: tuple[int, ...]) -> str:

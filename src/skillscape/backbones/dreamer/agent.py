@@ -24,6 +24,7 @@ from skillscape.backbones.dreamer.imagination import (
     cumulative_weights,
     imagine,
     lambda_returns,
+    track_centre,
     track_magnitude,
     track_range,
 )
@@ -66,6 +67,8 @@ class DreamerAgent(NamedTuple):
     """Running moments of the frames, where the model sees them standardised."""
     scale: Float[Array, ""]
     """Running size of the rewards, or range of the returns."""
+    centre: Float[Array, ""]
+    """Running mean of the rewards."""
     updates: Int[Array, ""]
 
 
@@ -153,6 +156,14 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     """μ: how slowly the running size of rewards changes."""
     range_rate: float = 0.01
     """How fast the running range of returns changes."""
+    centred: bool = False
+    """Take their running mean from the rewards where tasks do not end, which changes nothing that is worth doing.
+
+    Otherwise values grow to 1 / (1 − γ) mean rewards, the same everywhere, and for thousands of updates that is what
+    the critic learns, not where it is better. Naik et al., Reward Centering, 2024.
+    """
+    centre_rate: float = 0.99
+    """How slowly that mean changes."""
     critic: Literal["normal", "two-hot"] = "normal"
     """What the critic predicts: a mean, or a distribution over bins (DreamerV3)."""
     target_every: int = 100
@@ -347,6 +358,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
             intrinsic=intrinsic,
             frames=frames,
             scale=jnp.ones(()),
+            centre=jnp.zeros(()),
             updates=jnp.asarray(0, jnp.int32),
         )
 
@@ -527,11 +539,14 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
             dream = imagine(world.dynamics, actor, starts.state, skill, self.horizon, dream_key)
             feature = dream.states.feature
             state, reward, metrics = self._reward(agent, objective, objective_state, starts, dream, feature, reward_key)
-            scale = agent.scale
+            scale, centre = agent.scale, agent.centre
             scaled = reward
+            if self.centred and world.ends is None:
+                centre = track_centre(centre, reward[1:], agent.updates, self.centre_rate)
+                scaled = reward - centre
             if self.normalise == "rewards":
                 scale = track_magnitude(scale, reward[1:], self.reward_rate)
-                scaled = reward / (scale + 1e-8)
+                scaled = scaled / (scale + 1e-8)
             discount = self.discount * world.going_on(feature)
             value = target.values(feature, skill)
             returns = lambda_returns(scaled, value, discount, self.trace_decay)
@@ -552,10 +567,11 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
                 "imagined_return": jnp.mean(returns),
                 "value": jnp.mean(value),
                 "scale": scale,
+                "centre": centre,
             }
-            return loss, (feature, returns, weight, scale, state, metrics)
+            return loss, (feature, returns, weight, scale, centre, state, metrics)
 
-        actor, (feature, returns, weight, scale, objective_state, metrics) = descend(
+        actor, (feature, returns, weight, scale, centre, objective_state, metrics) = descend(
             self._transform, actor_loss, agent.actor
         )
         # The reward of arriving at a start is not known where nothing came before it.
@@ -569,7 +585,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         updates = agent.updates + 1
         renewed = updates % self.target_every == 0
         target = jax.tree.map(lambda old, new: jnp.where(renewed, new, old), target, critic.params)
-        agent = agent._replace(actor=actor, critic=critic, target=target, scale=scale, updates=updates)
+        agent = agent._replace(actor=actor, critic=critic, target=target, scale=scale, centre=centre, updates=updates)
         return agent, objective_state, {**metrics, **critic_metrics}
 
     def _reward(

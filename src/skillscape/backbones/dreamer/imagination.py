@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from skillscape.backbones.dreamer.world_model import RSSM, Latent
 from skillscape.dists import TruncatedNormal, TwoHot
@@ -150,8 +150,16 @@ def cumulative_weights(discount: Float[Array, "h1 n"]) -> Float[Array, "h1 n"]:
 
 
 def track_magnitude(magnitude: Float[Array, ""], reward: Float[Array, "h n"], rate: float) -> Float[Array, ""]:
-    """μ m + (1 − μ) mean |r|: the running size of rewards, which are divided by it and never centred."""
+    """μ m + (1 − μ) mean |r|: the running size of rewards, which are divided by it."""
     return rate * magnitude + (1 - rate) * jnp.mean(jnp.abs(jax.lax.stop_gradient(reward)))
+
+
+def track_centre(
+    centre: Float[Array, ""], reward: Float[Array, "h n"], updates: Int[Array, ""], rate: float
+) -> Float[Array, ""]:
+    """The mean of all rewards for the first 1 / (1 − μ) updates, then c ← μ c + (1 − μ) mean r."""
+    share = jnp.maximum(1 / (updates + 1), 1 - rate)
+    return centre + share * (jnp.mean(jax.lax.stop_gradient(reward)) - centre)
 
 
 def track_range(spread: Float[Array, ""], returns: Float[Array, "h n"], rate: float) -> Float[Array, ""]:

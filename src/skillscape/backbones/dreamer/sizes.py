@@ -34,6 +34,7 @@ def _laptop() -> Dreamer:
         learning_rate=3e-4,
         skill_scale=5.0,
         restraint=1e-2,
+        centred=True,
         groups=16,
         classes=16,
         units=256,
