@@ -39,6 +39,7 @@ BEHAVIOUR = {
     "reward_rate": 0.95,
     "critic": "normal",
     "restraint": 0.0,
+    "centred": False,
     "target_every": 100,
     "learning_rate": 8e-5,
     "epsilon": 1e-5,

@@ -317,7 +317,7 @@ def test_adapting_keeps_the_model_and_the_actor_and_nothing_else():
     assert (after.critic.params.network.layers[0].weight != before.critic.params.network.layers[0].weight).all()
     assert same(after.critic.params, after.target)
     assert after.updates == 0
-    assert after.scale == 1
+    assert (after.scale, after.centre) == (1, 0)
     assert after.intrinsic is None
     for part in (after.world, after.actor, after.critic):
         assert all((leaf == 0).all() for leaf in leaves(part.opt_state))

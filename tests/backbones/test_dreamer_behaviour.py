@@ -203,8 +203,8 @@ def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
 # Losses
 
 
-def looped(backbone, scale, reward, value, fitted, entropy, strain, discount, known):
-    """Losses of actor and critic, and the scale after them, number by number. known: [n]; the rest: [h + 1, n].
+def looped(backbone, centre, scale, reward, value, fitted, entropy, strain, discount, known):
+    """Losses of actor and critic, number by number, and the scale after them. known: [n]; the rest: [h + 1, n].
 
     Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ −
     ρ Xₜ), ρ its restraint and Xₜ its strain, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but
@@ -215,7 +215,9 @@ def looped(backbone, scale, reward, value, fitted, entropy, strain, discount, kn
         # The start was arrived in before the dream.
         sizes = [abs(reward[time, row]) for time in range(1, last + 1) for row in trajectories]
         scale = backbone.reward_rate * scale + (1 - backbone.reward_rate) * np.mean(sizes)
-        reward = reward / (scale + 1e-8)
+        reward = (reward - centre) / (scale + 1e-8)
+    else:
+        reward = reward - centre
     returns = np.zeros((last, len(known)))
     for row in trajectories:
         later = value[last, row]
@@ -247,27 +249,35 @@ def improving(backbone):
 
 
 @pytest.mark.parametrize(
-    ("normalise", "ends", "scale"),
+    ("normalise", "ends", "scale", "centred"),
     [
-        ("rewards", False, 2.5),
-        ("returns", True, 2.5),
-        ("returns", True, 0.1),
-        ("none", True, 2.5),
+        ("rewards", False, 2.5, False),
+        ("rewards", False, 2.5, True),
+        ("returns", True, 2.5, False),
+        ("returns", True, 0.1, False),
+        ("none", True, 2.5, False),
+        ("none", False, 2.5, True),
+        ("none", True, 2.5, True),
     ],
 )
-def test_losses_are_those_of_a_slow_loop(normalise, ends, scale):
-    backbone = replace(PLAIN, normalise=normalise, predict_ends=ends)
+def test_losses_are_those_of_a_slow_loop(normalise, ends, scale, centred):
+    backbone = replace(PLAIN, normalise=normalise, predict_ends=ends, centred=centred, centre_rate=0.9)
     agent, notes = begun(backbone, LEDGER)
     # A target unlike the critic: returns are made of its values, and the critic is fitted to them.
     agent = agent._replace(target=filled(agent.target, 9), scale=jnp.asarray(scale))
+    agent = agent._replace(centre=jnp.asarray(0.7), updates=jnp.asarray(40, jnp.int32))
     dream = dreamed(backbone)
+    reward = worth(arrivals(dream))
+    # Where a task ends, rewards are worth what they are: without their mean, ending would be worth something else.
+    centre = 0.9 * 0.7 + 0.1 * reward[1:].mean() if centred and not ends else 0.0
     feature, skills = dream.states.feature, jnp.stack([starts().skill] * STATES)
     deviation = np.asarray(jax.vmap(jax.vmap(agent.actor.params))(feature, skills).deviation, np.float64)
     ending = said(agent.world.params.ends, feature)[:, :, 0] if ends else np.full((STATES, STARTS), -np.inf)
     actor_loss, critic_loss, tracked = looped(
         backbone,
+        centre,
         scale,
-        reward=worth(arrivals(dream)),
+        reward=reward,
         value=said(agent.target.network, feature, skills)[:, :, 0],
         fitted=said(agent.critic.params.network, feature, skills)[:, :, 0],
         entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * deviation**2), axis=-1),
@@ -279,6 +289,7 @@ def test_losses_are_those_of_a_slow_loop(normalise, ends, scale):
     assert metrics["actor_loss"] == pytest.approx(actor_loss, rel=1e-4)
     assert metrics["critic_loss"] == pytest.approx(critic_loss, rel=1e-4)
     assert after.scale == pytest.approx(tracked, rel=1e-4)
+    assert after.centre == pytest.approx(centre or 0.7, rel=1e-4)
 
 
 @pytest.mark.parametrize("restraint", [0.0, 0.01])

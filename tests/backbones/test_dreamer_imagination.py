@@ -18,6 +18,7 @@ from skillscape.backbones.dreamer.imagination import (
     cumulative_weights,
     imagine,
     lambda_returns,
+    track_centre,
     track_magnitude,
     track_range,
 )
@@ -92,6 +93,16 @@ def test_the_size_of_rewards_is_followed_without_their_sign():
     assert track_magnitude(jnp.asarray(1.0), reward, 0.95) == pytest.approx(0.95 + 0.05 * 3)
     assert track_magnitude(jnp.asarray(1.0), reward, 1.0) == 1
     assert not np.any(jax.grad(lambda one: track_magnitude(jnp.asarray(1.0), one, 0.5))(reward))
+
+
+def test_the_mean_of_rewards_is_of_all_of_them_at_first_and_then_runs():
+    rewards = np.random.default_rng(0).normal(3.0, 1.0, (8, 4, 5)).astype(np.float32)
+    centre = jnp.asarray(0.0)
+    for update, reward in enumerate(rewards):
+        centre = track_centre(centre, jnp.asarray(reward), jnp.asarray(update), 0.9)
+        assert centre == pytest.approx(rewards[: update + 1].mean(), rel=1e-5)
+    assert track_centre(jnp.asarray(1.0), jnp.full((4, 5), 3.0), jnp.asarray(99), 0.9) == pytest.approx(1.2)
+    assert not np.any(jax.grad(lambda one: track_centre(centre, one, jnp.asarray(0), 0.9))(jnp.asarray(reward)))
 
 
 def test_the_range_of_returns_leaves_out_the_extremes():

@@ -193,7 +193,7 @@ def test_an_image_that_is_not_height_by_width_by_channel_is_refused(make, shape,
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_an_image_that_is_not_of_bytes_is_refused(make, dtype):
-    with pytest.raises(UserError, match="look like images that are not of bytes: scale them to uint8.*Flatten"):
+    with pytest.raises(UserError, match=r"look like images that are not of bytes: scale them to uint8.*Flatten"):
         make(observation_space=box(64, 64, 3, dtype=dtype))
 
 
@@ -206,7 +206,7 @@ def test_an_image_that_is_not_of_bytes_is_refused(make, dtype):
     ],
 )
 def test_an_image_among_other_things_is_refused(make, space):
-    with pytest.raises(UserError, match="a picture in one of their parts .*: hand out that part alone.*Flatten"):
+    with pytest.raises(UserError, match=r"a picture in one of their parts .*: hand out that part alone.*Flatten"):
         make(observation_space=space)
 
 

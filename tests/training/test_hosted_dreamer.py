@@ -195,9 +195,9 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
 
 
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():
-    with pytest.raises(UserError, match="; set --backbone.sequence-length of at most 3"):
+    with pytest.raises(UserError, match=r"; set --backbone.sequence-length of at most 3"):
         JOB.check_env(EnvSpec((2,), 1, 2))
-    with pytest.raises(UserError, match="; pre-train again with --backbone.sequence-length of at most 3"):
+    with pytest.raises(UserError, match=r"; pre-train again with --backbone.sequence-length of at most 3"):
         replace(JOB, source="runs/x").check_env(EnvSpec((2,), 1, 2))
 
 

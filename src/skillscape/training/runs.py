@@ -176,7 +176,7 @@ ABOVE_ONE = {
 
 FRACTIONS = {
     *("discount", "trace_decay", "newest_fraction", "target_rate"),
-    *("uniform_mix", "balance", "reward_rate", "range_rate", "decay"),
+    *("uniform_mix", "balance", "reward_rate", "range_rate", "centre_rate", "decay"),
 }
 
 
