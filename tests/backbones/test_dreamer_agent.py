@@ -335,7 +335,7 @@ def test_a_task_is_learned_with_plain_rewards_that_shape_the_model():
     assert tuned.imagined_skills == "replayed"
     first = replace(TINY, random_steps=7, policy_steps=5)
     assert first.for_task(pretrained=True).schedule.random_steps == 5
-    assert first.for_task(pretrained=False).schedule.random_steps == 7
+    assert first.for_task(pretrained=False).schedule.random_steps == 5
     assert tuned.schedule.policy_first
     assert not TINY.for_task(pretrained=False).schedule.policy_first
     assert replace(TINY, normalise="returns").for_task(pretrained=True).normalise == "returns"

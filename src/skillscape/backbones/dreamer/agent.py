@@ -200,7 +200,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     random_steps: int = 2_000
     """Steps at the start that are not learned from yet."""
     policy_steps: int = 2_000
-    """Likewise in the fine-tuning of a pre-trained agent."""
+    """Likewise where a task is learned: by the pre-trained policy, or, so that both learn as often, from scratch."""
     policy_first: bool = False
     """Whether the policy takes these steps instead of chance; in such a fine-tuning."""
     replay_capacity: int = 1_000_000
@@ -231,7 +231,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
             reward_gradient=True,
             imagined_skills="replayed",
             policy_first=pretrained,
-            random_steps=self.policy_steps if pretrained else self.random_steps,
+            random_steps=self.policy_steps,
         )
 
     def _adam(self, learning_rate: float) -> optax.GradientTransformation:
