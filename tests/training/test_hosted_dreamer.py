@@ -201,13 +201,6 @@ def test_episodes_that_are_too_short_for_a_sequence_are_refused():
         replace(JOB, source="runs/x").check_env(EnvSpec((2,), 1, 2))
 
 
-def test_steps_that_end_before_learning_begins_are_refused():
-    spec, begins = EnvSpec((2,), 1, 50), JOB.backbone.schedule.random_steps
-    replace(JOB, steps=begins + 1).check_env(spec)
-    with pytest.raises(UserError, match=f"Learning begins after {begins} steps, .*in {begins}; give more --steps"):
-        replace(JOB, steps=begins).check_env(spec)
-
-
 def end_after(monkeypatch, steps):
     """Every episode is over after so many steps, whatever limit the environment was registered with."""
     step = toys.Toy.step

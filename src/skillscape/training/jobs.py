@@ -115,19 +115,13 @@ class Job:
             )
 
     def check_env(self, spec: EnvSpec) -> None:
-        """Refuse an environment whose episodes are too short to learn from, and steps that end before learning."""
-        schedule = self.backbone.schedule
-        length = schedule.sequence_length
+        """Refuse an environment whose episodes are too short to learn from."""
+        length = self.backbone.schedule.sequence_length
         if self.backbone.view == "sequences" and spec.horizon + 1 < length:
             again = "set" if self.source is None else "pre-train again with"
             raise UserError(
                 f"Episodes of {self.env} have {spec.horizon} steps, but sequences of {length} states are learned from; "
                 f"{again} --backbone.sequence-length of at most {spec.horizon + 1}."
-            )
-        if self.steps <= schedule.random_steps:
-            raise UserError(
-                f"Learning begins after {schedule.random_steps:,} steps, so nothing would be learned in "
-                f"{self.steps:,}; give more --steps."
             )
 
     def to_json(self) -> dict[str, Any]:
