@@ -180,6 +180,10 @@ FRACTIONS = {
 }
 
 
+# Nothing at zero, or everything; below it they would mean nothing.
+NOT_NEGATIVE = {"entropy", "restraint", "divergence_scale", "free_nats", "imagined_starts", "history"}
+
+
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
     """Refuse settings that are not finite, or not as large as they must be."""
     for field in fields(part):
@@ -192,6 +196,8 @@ def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
                 raise UserError(f"{flag} must be between 0 and 1, not {entry}.")
             if field.name in POSITIVE and entry is not None and not isinstance(entry, str) and entry <= 0:
                 raise UserError(f"{flag} must be above zero, not {entry}.")
+            if field.name in NOT_NEGATIVE and entry < 0:
+                raise UserError(f"{flag} must be zero or more, not {entry}.")
             if field.name in ABOVE_ONE and entry < 2:
                 raise UserError(f"{flag} must be at least 2, not {entry}: {ABOVE_ONE[field.name]}.")
 
