@@ -9,7 +9,7 @@ from skillscape.envs.layouts import load_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
 from skillscape.evaluation.summary import Summary
-from skillscape.experiments.comparison import ArmResult, table
+from skillscape.experiments.comparison import ArmResult, table, write
 from skillscape.experiments.mazes import EXPERIMENTS, LABELS, Request, plan
 from skillscape.objectives import registry
 
@@ -94,3 +94,21 @@ def test_one_seed_has_no_interval(seeds, cell):
     said = table(comparison, [result])
     assert cell in said
     assert ("interval]" in said) == (seeds > 1)
+
+
+@pytest.mark.parametrize(("skills", "lines"), [(1, set()), (2, {"SD3"})])
+def test_an_arm_without_skills_has_no_line_where_skills_are_told_apart(tmp_path, monkeypatch, skills, lines):
+    (comparison,) = plan("maze", dataclasses.replace(REQUEST, seeds=1, methods=("sd3",)))
+    layout = load_layout("square_a")
+    positions = np.zeros((skills, 2, 4, 2))
+    summaries = {name: Summary(0.5, (0.5, 0.5), (0.5,)) for name in measure(positions, layout)._fields}
+    curves = {name: (np.arange(2), np.zeros((1, 2))) for name in summaries}
+    result = ArmResult(comparison.arms[0], layout, summaries, 0, positions, measure(positions, layout), curves, {})
+    drawn = {}
+    monkeypatch.setattr("skillscape.experiments.comparison.curves_figure", lambda one, *_: drawn.update(one))
+    write(comparison, [result], tmp_path)
+    assert {name: set(one) for name, one in drawn.items()} == {
+        "coverage": {"SD3"},
+        "reach": {"SD3"},
+        "distinguishability": lines,
+    }

@@ -48,6 +48,10 @@ class Comparison:
     """The command line that makes these results, kept with them."""
 
 
+OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
+"""Measures that say nothing of a method without skills."""
+
+
 @dataclass(frozen=True)
 class ArmResult:
     """What one arm's seeds measured, and the episodes of the seed that is drawn."""
@@ -61,6 +65,10 @@ class ArmResult:
     curves: Mapping[str, Curve]
     versions: Mapping[str, Sequence[str]]
     """What its runs were trained with."""
+
+    def tells(self, measure: str) -> bool:
+        """Whether a measure says anything of the arm."""
+        return len(self.positions) > 1 or measure not in OF_SEVERAL_SKILLS
 
 
 def compare(
@@ -143,16 +151,12 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
     ]
     trajectory_figure(panels, results[0].layout, folder / "trajectories.png")
     curves = {
-        name: {result.arm.label: result.curves[name] for result in results}
+        name: {result.arm.label: result.curves[name] for result in results if result.tells(name)}
         for name in ("coverage", "reach", "distinguishability")
     }
     note = f"{_budget_line(comparison, results)}{', mean and 95 % interval' if comparison.seeds > 1 else ''}"
     curves_figure(curves, folder / "curves.png", note)
     return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
-
-
-OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
-"""Measures that say nothing of a method without skills."""
 
 
 def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
@@ -174,7 +178,7 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
     for result in results:
         cells = []
         for name in heads:
-            if name in OF_SEVERAL_SKILLS and len(result.positions) == 1:
+            if not result.tells(name):
                 cells.append("–")
                 continue
             summary = result.summaries[name]
