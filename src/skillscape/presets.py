@@ -198,6 +198,7 @@ def _seen_objective(
         # No floor: where the actor climbs the reward, it would take the slope away from skills in another's region.
         changes |= {"latent_dim": 16, "decoder_variance": 4.0, "latent_samples": 0, "reward_scale": 1.0}
         if maze:
+            # Skills that rest cover less ground at the plain weight; docs/pixels.md has what heavier ones do.
             changes["bonus_scale"] = 3.0
     if learning_rate is not None and "learning_rate" in vars(made):
         changes["learning_rate"] = learning_rate

@@ -25,6 +25,7 @@ def _laptop() -> Dreamer:
     Thousands of updates instead of hundreds of thousands have to do: frames are standardised, steps are larger, and
     the KL weighs less, so that a body of few pixels is worth its nats. Larger steps along the slopes of a critic that
     knows little yet would carry the actor to where its tanh is flat, and it would stay there: it is restrained.
+    Rewards are without their mean, which is all that the critic would learn in the time.
     """
     return Dreamer(
         encoder="patches",
