@@ -21,8 +21,8 @@ from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
-from skillscape.evaluation.mazes import MazeMeasures, measure
-from skillscape.evaluation.rollouts import skill_rollouts
+from skillscape.evaluation.mazes import MazeMeasures, measure, rollouts_per_skill
+from skillscape.evaluation.rollouts import number_shown, skill_rollouts
 from skillscape.evaluation.summary import Summary, summarise
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
@@ -334,20 +334,25 @@ def _evaluate_seen_maze(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " 
     layout = layout_of(run)
     positions = seen_rollouts(run.config, layout, policy)
     _keep_rollouts(run.folder, step, positions)
-    return measure(positions, layout)._asdict()
+    return _told(measure(positions, layout))
 
 
 SEEN_ROLLOUTS = 20
-"""Episodes of each skill that a maze that is seen is measured on."""
+"""Episodes of each skill that a maze that is seen is measured on, at the least."""
 
 
 def seen_rollouts(
-    job: Job, layout: Layout, policy: PyTree, *, per_skill: int = SEEN_ROLLOUTS, seed: int = 0
+    job: Job, layout: Layout, policy: PyTree, *, per_skill: int | None = None, seed: int = 0
 ) -> Float[np.ndarray, "k r t 2"]:
     """Where the episodes of every skill go in a maze that is seen; policy: see ``Backbone.acting``."""
-    return skill_rollouts(
-        Maze(layout), job.backbone, job.rewarded.skills, policy, per_skill=per_skill, seed=seed, see=Sight(layout)
-    )
+    skills = job.rewarded.skills
+    number = per_skill or rollouts_per_skill(SEEN_ROLLOUTS, number_shown(skills), layout)
+    return skill_rollouts(Maze(layout), job.backbone, skills, policy, per_skill=number, seed=seed, see=Sight(layout))
+
+
+def _told(measures: MazeMeasures) -> dict[str, float]:
+    """The measures that say something: a single policy has no skills to tell apart."""
+    return {name: value for name, value in measures._asdict().items() if value is not None}
 
 
 def _write_job_results(run: JobRun) -> None:
@@ -463,10 +468,14 @@ def evaluate_state(run: Run, state: TrainState) -> Mapping[str, float]:
         config.backbone,
         config.objective.skills,
         config.backbone.acting(state.agent),
-        per_skill=config.rollouts_per_skill,
+        per_skill=_per_skill(config),
     )
     _keep_rollouts(run.folder, int(state.step), positions)
-    return measure(positions, config.layout)._asdict()
+    return _told(measure(positions, config.layout))
+
+
+def _per_skill(config: Pretraining) -> int:
+    return rollouts_per_skill(config.rollouts_per_skill, number_shown(config.objective.skills), config.layout)
 
 
 def _keep_rollouts(folder: Path, step: int, positions: Float[np.ndarray, "k r t d"]) -> None:
@@ -482,7 +491,7 @@ def _write_results(run: Run) -> None:
         "env": config.env,
         "seed": config.seed,
         "steps": config.iterations * config.steps_per_iteration,
-        "rollouts_per_skill": config.rollouts_per_skill,
+        "rollouts_per_skill": _per_skill(config),
         "measures": measures._asdict(),
     }
     write_json(run.folder / "results.json", results)
@@ -508,18 +517,21 @@ def layout_of(run: Run | JobRun) -> Layout:
 
 
 def rollouts(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) -> Float[np.ndarray, "k r t d"]:
-    """Stochastic episodes of every skill of a run in a maze, seen or not, from the fixed start."""
+    """Stochastic episodes of every skill of a run in a maze, seen or not, from the fixed start.
+
+    ``per_skill``: episodes of each skill; if not given as in training, see ``evaluation.mazes.rollouts_per_skill``.
+    """
     layout = layout_of(run)
     if isinstance(run, JobRun):
         policy = run.config.backbone.acting(run.snapshot()[1])
-        return seen_rollouts(run.config, layout, policy, per_skill=per_skill or SEEN_ROLLOUTS, seed=seed)
+        return seen_rollouts(run.config, layout, policy, per_skill=per_skill, seed=seed)
     config = run.config
     return skill_rollouts(
         config.maze,
         config.backbone,
         config.objective.skills,
         config.backbone.acting(run.agent()),
-        per_skill=per_skill or config.rollouts_per_skill,
+        per_skill=per_skill or _per_skill(config),
         seed=seed,
     )
 

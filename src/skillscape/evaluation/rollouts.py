@@ -18,7 +18,12 @@ See: TypeAlias = Callable[[Shaped[Array, "n ..."]], Shaped[Array, "n ..."]]
 """Turns observations into what a policy is shown. Equal ones are compiled once, so not a fresh lambda each time."""
 
 SHOWN = 10
-"""Skills that stand for a continuum, or for a policy that has none."""
+"""Skills that stand for a continuum."""
+
+
+def number_shown(skills: SkillSpace) -> int:
+    """How many skills are played of a space: all of them, or ``SHOWN`` of a continuum."""
+    return SHOWN if skills.count is None else skills.count
 
 
 def rollouts(
@@ -71,11 +76,9 @@ def skill_rollouts(
 
     ``see``: what the policy is shown instead of the observations; what is returned are the observations themselves.
 
-    Of a continuum of skills, ``SHOWN`` are drawn, always the same ones. A policy without skills plays as many episodes
-    as that many skills would.
+    Of a continuum of skills, ``SHOWN`` are drawn, always the same ones.
     """
     every = skills.all() if skills.count is not None else skills.sample(jax.random.key(0), SHOWN)
-    per_skill = per_skill if every.shape[0] > 1 else SHOWN * per_skill
     rows = jnp.repeat(every, per_skill, axis=0)
     obs = _compiled(env, backbone, explore, see)(policy, rows, jax.random.key(seed))
     return np.asarray(obs).reshape(every.shape[0], per_skill, *obs.shape[1:])
