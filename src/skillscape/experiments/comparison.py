@@ -182,7 +182,7 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
                 cells.append("–")
                 continue
             summary = result.summaries[name]
-            low, high = summary.interval
+            low, high = summary.interval or (summary.mean, summary.mean)
             cells.append(f"{summary.mean:.2f}" + (f" [{low:.2f}, {high:.2f}]" if several else ""))
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
