@@ -45,7 +45,7 @@ def write_log(path, head, rows):
         csv.writer(file).writerows([head, *rows])
 
 
-def maze_run(folder, method="diayn", seed=0, maze="square_a", value=0.5, **changes):
+def maze_run(folder, method="diayn", seed=0, maze="square_a", value=0.5, skills=4, **changes):
     """A maze run of three evaluations; skill k of evaluation f wanders in the cell that is k + f along."""
     chosen = settings(method, "smoke")
     layout = load_layout(maze)
@@ -63,8 +63,8 @@ def maze_run(folder, method="diayn", seed=0, maze="square_a", value=0.5, **chang
     generator = np.random.default_rng(seed)
     cells = np.asarray(layout.cells)
     for frame, step in enumerate(STEPS):
-        home = cells[(np.arange(4) + frame) % len(cells)]
-        positions = home[:, None, None, :] + generator.uniform(-0.4, 0.4, size=(4, 3, 6, 2))
+        home = cells[(np.arange(skills) + frame) % len(cells)]
+        positions = home[:, None, None, :] + generator.uniform(-0.4, 0.4, size=(skills, 3, 6, 2))
         positions[:, :, 0] = layout.evaluation_start
         np.savez(folder / "rollouts" / f"{step:012d}.npz", positions=positions.astype(np.float32))
     (folder / "config.json").write_text(json.dumps(config.to_json()))

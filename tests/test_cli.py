@@ -16,6 +16,7 @@ from skillscape import cli
 from skillscape.cli import main
 from skillscape.envs.host import HOST_ENVS
 from skillscape.envs.layouts import builtin_layouts
+from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.objectives import registry
 from skillscape.training.runs import Run
 
@@ -180,7 +181,7 @@ def test_a_trained_method_is_measured_as_json(capsys, trained, method):
     assert list(found) == MEASURES
     results = json.loads((trained(method) / "results.json").read_text())["measures"]
     for name, summary in found.items():
-        assert summary == {"mean": results[name], "interval": [results[name]] * 2, "per_seed": [results[name]]}
+        assert summary == {"mean": results[name], "interval": None, "per_seed": [results[name]]}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -204,7 +205,24 @@ def test_several_seeds_are_summarised(capsys, seeds):
         each = [json.loads((seeds / f"seed_{seed}" / "results.json").read_text())["measures"][name] for seed in (7, 8)]
         assert found[name]["per_seed"] == each
         assert found[name]["mean"] == pytest.approx(sum(each) / 2)
-    assert "95 % interval" in shown(capsys, "evaluate", seeds)
+    said = shown(capsys, "evaluate", seeds)
+    assert "95 % interval" in said
+    assert said.splitlines()[-1] == "With 2 seeds, a 95 % bootstrap interval is about the range of the seeds."
+
+
+def test_what_one_skill_cannot_tell_is_a_dash(capsys, trained, monkeypatch):
+    measured = {name: None if name.startswith(("dist", "skill")) else 0.5 for name in MazeMeasures._fields}
+    monkeypatch.setattr("skillscape.api.measure", lambda *_: MazeMeasures(**measured))
+    lines = [line.split() for line in shown(capsys, "evaluate", trained("diayn")).splitlines()[1:]]
+    assert lines[:4] == [
+        ["coverage", "0.500"],
+        ["reach", "0.500"],
+        ["distinguishability", "–"],
+        ["skill_accuracy", "–"],
+    ]
+    found = json.loads(shown(capsys, "evaluate", trained("diayn"), "--json"))
+    assert found["coverage"]["mean"] == 0.5
+    assert found["skill_accuracy"] is None
 
 
 def test_several_seeds_are_drawn(capsys, seeds, tmp_path):

@@ -23,7 +23,7 @@ from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure, rollouts_per_skill
 from skillscape.evaluation.rollouts import number_shown, skill_rollouts
-from skillscape.evaluation.summary import Summary, summarise
+from skillscape.evaluation.summary import Summary, summarise_measured
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.presets import hosted_settings, settings
@@ -541,10 +541,13 @@ def evaluate(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) 
     return measure(rollouts(run, per_skill=per_skill, seed=seed), layout_of(run))
 
 
-def summarise_runs(runs: Sequence[Run | JobRun], *, per_skill: int | None = None) -> dict[str, Summary]:
-    """Every measure over the seeds: mean, 95 % bootstrap interval, and each seed's value."""
+def summarise_runs(runs: Sequence[Run | JobRun], *, per_skill: int | None = None) -> dict[str, Summary | None]:
+    """Every measure over the seeds: mean, 95 % bootstrap interval (None for one seed), and each seed's value.
+
+    None for a measure that tells skills apart where there is no second skill.
+    """
     measures = [evaluate(run, per_skill=per_skill) for run in runs]
-    return {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
+    return {name: summarise_measured([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
 
 
 class Policy:

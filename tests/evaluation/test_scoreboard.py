@@ -57,6 +57,89 @@ def test_the_tables_are_json():
     assert len(values["aggregates"]) == 2 * len(STATISTICS)
 
 
+PENDULUM = [("diayn", "pendulum", 0, -270.0), ("diayn", "pendulum", 1, -565.0)]
+PENDULUM += [("ddpg", "pendulum", 0, -1154.0), ("ddpg", "pendulum", 1, -850.0)]
+
+
+def test_negative_scores_keep_their_order():
+    board = scoreboard(PENDULUM, experts={"pendulum": (-1200.0, -180.0)})
+    for name in ("median", "IQM", "mean"):
+        assert 0 < board.aggregates["ddpg", name].value < board.aggregates["diayn", name].value < 1
+    assert board.aggregates["diayn", "optimality gap"].value < board.aggregates["ddpg", "optimality gap"].value
+    assert board.improvements["diayn", "ddpg"].value == 1
+    assert board.improvements["ddpg", "diayn"].value == 0
+
+
+@pytest.mark.parametrize(
+    ("expert", "said"),
+    [
+        (-180.0, "above 0.*give \\(random, expert\\) instead"),
+        (0, "above 0"),
+        ((-180.0, -1200.0), "above the random score; got random -180 and expert -1200"),
+        ((5, 5), "above the random score"),
+        (float("nan"), "finite number"),
+        ((0.0, float("inf")), "finite number"),
+        ("100", "finite number.*got '100'"),
+        (None, "finite number"),
+        ((1.0, 2.0, 3.0), "pair"),
+        (True, "finite number"),
+    ],
+)
+def test_an_expert_that_is_none_is_refused(expert, said):
+    with pytest.raises(UserError, match=said):
+        scoreboard(PENDULUM, experts={"pendulum": expert})
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (("sd3", "walker_walk", 0), "A row must be \\(method, task, seed, score\\); got \\('sd3'"),
+        (("sd3", "walker_walk", 0, 1.0, 2.0), "A row must be"),
+        ("abcd", "A row must be"),
+        (None, "A row must be"),
+        (("sd3", "walker_walk", 0, "850"), "score of sd3 in walker_walk with seed 0 must be a number; got '850'"),
+        (("sd3", "walker_walk", 0, None), "must be a number; got None"),
+        (("sd3", "walker_walk", 0, [1.0, 2.0]), "must be a number"),
+        (("sd3", "walker_walk", 0, np.ones(2)), "must be a number"),
+        (("sd3", "walker_walk", 0, 10**400), "must be a number"),
+        (("sd3", "walker_walk", "zero", 1.0), "seed of sd3 in walker_walk must be a whole number; got 'zero'"),
+        (("sd3", "walker_walk", 0.5, 1.0), "whole number"),
+        ((1, "walker_walk", 0, 1.0), "must be text; got 1"),
+        (("sd3", None, 0, 1.0), "must be text"),
+        (("sd3", "walker_walk", 0, float("nan")), "no finite score"),
+    ],
+)
+def test_a_row_that_is_none_is_one_sentence(row, said):
+    with pytest.raises(UserError, match=said):
+        scoreboard([row])
+
+
+@pytest.mark.parametrize("resamples", [0, -1, 10**9, 1e9, 2.5, "many", None, True])
+def test_resamples_have_bounds(resamples):
+    with pytest.raises(UserError, match="resamples must be a whole number from 1 to 100,000; got"):
+        scoreboard(some_rows(), resamples=resamples)
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = [("sd3", "walker_walk", np.int64(seed), np.float32(10 * seed)) for seed in range(2)]
+    given += [("ddpg", "walker_walk", np.int32(seed), np.int64(5)) for seed in range(2)]
+    values = json.loads(json.dumps(scoreboard(given, resamples=np.int64(50)).to_json()))
+    assert values["rows"][1] == {"method": "sd3", "task": "walker_walk", "seed": 1, "score": 10.0}
+
+
+def test_one_seed_has_no_interval_and_no_probability_of_improvement():
+    board = scoreboard([("sd3", "walker_walk", 0, 850.0), *some_rows(("ddpg",))[:4]])
+    assert board.aggregates["sd3", "IQM"] == (pytest.approx(850 / expert_scores()["walker_walk"]), None, None)
+    assert board.aggregates["ddpg", "IQM"].low < board.aggregates["ddpg", "IQM"].high
+    assert board.cells["sd3", "walker_walk"] == (850.0, None, 1, None, None)
+    assert board.improvements == {("sd3", "ddpg"): None, ("ddpg", "sd3"): None}
+    assert (board.profiles["sd3"].low, board.profiles["sd3"].high) == (None, None)
+    values = json.loads(json.dumps(board.to_json(), allow_nan=False))
+    assert values["improvements"][0] == {"method": "sd3", "over": "ddpg", "value": None, "low": None, "high": None}
+    assert values["aggregates"][0]["low"] is None
+    assert values["profiles"]["sd3"]["high"] is None
+
+
 def test_experts_of_your_own():
     rows = [("ours", "gym/Pendulum-v1", seed, 50.0) for seed in range(2)]
     assert scoreboard(rows, experts={"gym/Pendulum-v1": 100.0}).aggregates["ours", "mean"].value == pytest.approx(0.5)

@@ -53,8 +53,16 @@ def test_a_task_without_an_expert_is_refused():
 
 def test_a_cell_has_mean_and_standard_error():
     found = per_task([Row("a", "walker_run", seed, score) for seed, score in enumerate((10.0, 14.0))])
-    assert found["a", "walker_run"] == (12.0, pytest.approx(2.0), 2)
-    assert per_task([Row("a", "walker_run", 0, 5.0)])["a", "walker_run"] == (5.0, 0.0, 1)
+    assert found["a", "walker_run"] == (12.0, pytest.approx(2.0), 2, 10.0, 14.0)
+
+
+def test_a_cell_of_one_seed_has_neither_error_nor_interval():
+    assert per_task([Row("a", "walker_run", 0, 5.0)])["a", "walker_run"] == (5.0, None, 1, None, None)
+
+
+def test_a_score_lies_between_the_random_and_the_experts():
+    given = [Row("a", "cost", seed, score) for seed, score in enumerate((-1000.0, -600.0, -200.0))]
+    assert [row.score for row in normalise(given, {"cost": (-1000.0, -200.0)})] == [0.0, 0.5, 1.0]
 
 
 def shares(table, method, tasks):

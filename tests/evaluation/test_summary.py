@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from skillscape.evaluation.summary import bootstrap_interval, summarise
+from skillscape.evaluation.summary import bootstrap_interval, few_seeds_note, summarise, summarise_measured
 
 
 def test_mean_and_raw_values_are_exact():
@@ -16,8 +16,30 @@ def test_mean_and_raw_values_are_exact():
     assert 1.0 <= low < 3.0 < high <= 6.0
 
 
-def test_one_seed_has_a_degenerate_interval():
-    assert summarise([0.25]).interval == (0.25, 0.25)
+def test_one_seed_has_no_interval():
+    assert summarise([0.25]) == (0.25, None, (0.25,))
+    assert summarise([0.25]).to_json() == {"mean": 0.25, "interval": None, "per_seed": [0.25]}
+    assert bootstrap_interval(np.zeros((1, 7))) is None
+
+
+def test_a_measure_that_says_nothing_has_no_summary():
+    assert summarise_measured([None, None]) is None
+    assert summarise_measured([1.0, 3.0]) == summarise([1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [((1,), ""), ((5, 10), ""), ((3, 1, 3, 9), "With 3 seeds, a"), ((4, 2), "With 2 or 4 seeds, a")]
+)
+def test_an_interval_over_few_seeds_is_not_oversold(seeds, said):
+    note = few_seeds_note(seeds)
+    assert note.startswith(said)
+    assert bool(note) == bool(said)
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_an_interval_over_few_seeds_is_their_range(seeds):
+    values = np.random.default_rng(seeds).normal(size=seeds).tolist()
+    assert summarise(values).interval == pytest.approx((min(values), max(values)))
 
 
 def test_two_seeds_reach_both_extremes():

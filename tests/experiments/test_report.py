@@ -13,7 +13,7 @@ from fake_runs import job_run, maze_run
 
 from skillscape import cli
 from skillscape.errors import UserError
-from skillscape.experiments import report
+from skillscape.experiments import report, report_mazes
 from skillscape.experiments.report import find_runs, gather, write_report
 
 
@@ -80,6 +80,76 @@ def test_every_maze_has_a_section(tmp_path):
     assert [section.env for section in gather([tmp_path]).page.mazes] == ["maze/square_a", "maze/square_tree"]
 
 
+def test_a_maze_by_two_paths_is_one_maze(tmp_path, monkeypatch):
+    (tmp_path / "corner.txt").write_text("S..\n##.\n")
+    monkeypatch.chdir(tmp_path)
+    maze_run(tmp_path / "runs" / "a", maze="corner.txt", seed=0)
+    maze_run(tmp_path / "runs" / "b", maze=str(tmp_path / "corner.txt"), seed=1)
+    found = gather([tmp_path / "runs"])
+    (section,) = found.page.mazes
+    assert section.env == "maze/corner"
+    assert [panel.seeds for panel in section.panels] == [[0, 1]]
+    assert {row[1] for row in found.scores} == {"maze/corner"}
+
+
+def test_two_mazes_of_one_name_are_two(tmp_path):
+    for place, drawing in (("a", "S..\n##.\n"), ("b", "S..\n..#\n")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "corner.txt").write_text(drawing)
+        maze_run(tmp_path / "runs" / place, maze=str(tmp_path / place / "corner.txt"))
+    envs = [section.env for section in gather([tmp_path / "runs"]).page.mazes]
+    assert envs == [f"maze/{tmp_path / place / 'corner.txt'}" for place in "ab"]
+
+
+@pytest.mark.parametrize(("method", "changes"), [("apt", {}), ("sd3", {"number_of_skills": 1})])
+@pytest.mark.parametrize("stored", ["number", "null", "absent"])
+def test_one_policy_has_nothing_to_tell_apart(tmp_path, method, changes, stored):
+    """However its folder says so: earlier runs hold an accuracy of 1, later ones nothing."""
+    several = ("distinguishability", "skill_accuracy")
+    for seed, value in enumerate((0.2, 0.9, 0.5)):
+        folder = maze_run(tmp_path / "runs" / method / f"seed_{seed}", method, seed, value=value, skills=1, **changes)
+        values = json.loads((folder / "results.json").read_text())
+        log = read_csv(folder / "evaluation.csv")
+        if stored != "number":
+            values["measures"].update(dict.fromkeys(several))
+            rows = [{**row, **dict.fromkeys(several, "")} for row in log]
+            names = [name for name in log[0] if stored == "null" or name not in several]
+            fake_runs.write_log(folder / "evaluation.csv", names, [[row[name] for name in names] for row in rows])
+        (folder / "results.json").write_text(json.dumps(values))
+    maze_run(tmp_path / "runs" / "diayn")
+    found = gather([tmp_path / "runs"])
+    write_report(found, tmp_path / "out")
+    (section,) = found.page.mazes
+    (alone,) = [panel for panel in section.panels if panel.label != "DIAYN"]
+    assert alone.shown_seed == 2
+    assert alone.captions[-1] == "coverage 0.52 · reach 0.54"
+    assert set(alone.curves) == {"coverage", "reach"}
+    for name in ("scores.csv", "aggregate.csv"):
+        rows = [row for row in read_csv(tmp_path / "out" / name) if row["method"] == alone.label]
+        told = {row["measure" if name == "scores.csv" else "statistic"].removeprefix("mean ") for row in rows}
+        assert told == {"coverage", "reach"}
+    measures = json.loads((tmp_path / "out" / "report.json").read_text())["mazes"][0]["methods"]
+    (ours,) = [one["measures"] for one in measures if one["label"] == alone.label]
+    assert [ours[name] for name in several] == [None, None]
+    assert "–" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_one_seed_has_no_interval_in_any_file(tmp_path):
+    maze_run(tmp_path / "runs" / "maze")
+    for method in (None, "sd3"):
+        job_run(tmp_path / "runs" / f"{method}-walker_walk", method)
+    write_report(gather([tmp_path / "runs"]), tmp_path / "out")
+    rows = read_csv(tmp_path / "out" / "aggregate.csv")
+    assert {row["statistic"] for row in rows} >= {"mean coverage", "mean return", "IQM"}
+    assert {(row["low"], row["high"]) for row in rows} == {("", "")}
+    assert not any("probability" in row["statistic"] for row in rows)
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert values["mazes"][0]["methods"][0]["measures"]["reach"]["interval"] is None
+    task = values["tasks"][0]
+    assert {(one["error"], one["low"], one["high"]) for one in task["scores"]} == {(None, None, None)}
+    assert {one["value"] for one in task["normalised"]["improvements"]} == {None}
+
+
 def test_unfinished_runs_are_left_out_and_counted(tmp_path):
     maze_run(tmp_path / "diayn" / "seed_0")
     (maze_run(tmp_path / "diayn" / "seed_1", seed=1) / "results.json").unlink()
@@ -94,7 +164,7 @@ def test_a_long_training_has_few_stops(tmp_path):
         shutil.copy(folder / "rollouts" / "000000000800.npz", folder / "rollouts" / f"{step * 10_000:012d}.npz")
     (section,) = gather([folder]).page.mazes
     steps = section.panels[0].frame_steps
-    assert len(steps) == report.MOST_FRAMES
+    assert len(steps) == report_mazes.MOST_FRAMES
     assert (steps[0], steps[-1]) == (800, 1_000_000)
 
 
@@ -142,11 +212,51 @@ def test_what_is_incomplete_stays_in_the_table_and_out_of_the_aggregates(tmp_pat
     assert "not yet: walker_walk" in note
 
 
-def test_an_environment_without_expert_has_scores_and_no_aggregates(tmp_path):
-    job_run(tmp_path / "own", None, "gym/Pendulum-v1", score=-200.0)
-    (section,) = gather([tmp_path]).page.tasks
+OWN = "gym/Pendulum-v1"
+
+
+def own_environment(root):
+    """Two methods with two seeds each on an environment that URLB does not know; DIAYN is the better one."""
+    for method, score in ((None, -1_100.0), ("diayn", -300.0)):
+        for seed in range(2):
+            job_run(root / f"{method}" / f"seed_{seed}", method, OWN, seed, score - 100 * seed)
+    return root
+
+
+def test_an_environment_without_expert_has_scores_with_intervals_and_no_aggregates(tmp_path):
+    found = gather([own_environment(tmp_path / "runs")])
+    (section,) = found.page.tasks
     assert section.board is None
     assert "No expert's score is known for gym/Pendulum-v1" in section.notes[0]
+    write_report(found, tmp_path / "out")
+    assert "-350 ± 50 <small>[-400, -300]</small>" in (tmp_path / "out" / "report.html").read_text()
+    (row,) = [row for row in read_csv(tmp_path / "out" / "aggregate.csv") if row["method"] == "DIAYN"]
+    place = {"method": "DIAYN", "task": "gym/Pendulum-v1, 2000 steps", "statistic": "mean return"}
+    assert row == {**place, "value": "-350.0", "low": "-400.0", "high": "-300.0"}
+    (score,) = [one for one in found.numbers["tasks"][0]["scores"] if one["method"] == "DIAYN"]
+    assert (score["mean"], score["low"], score["high"]) == (-350, -400, -300)
+
+
+def test_experts_come_from_a_file(tmp_path):
+    own_environment(tmp_path / "runs")
+    (tmp_path / "experts.json").write_text(json.dumps({OWN: [-1_300, -200]}))
+    cli.main(
+        ["report", *map(str, (tmp_path / "runs", "--out", tmp_path / "out", "--experts", tmp_path / "experts.json"))]
+    )
+    rows = {(row["method"], row["statistic"]): row for row in read_csv(tmp_path / "out" / "aggregate.csv")}
+    assert 0 < float(rows["DDPG", "IQM"]["value"]) < float(rows["DIAYN", "IQM"]["value"]) < 1
+    assert rows["DIAYN", "probability of improvement over DDPG"]["value"] == "1.0"
+
+
+def test_experts_of_ones_own_keep_the_papers_aggregates_away(tmp_path):
+    fake_runs.benchmark(tmp_path)
+    assert gather([tmp_path]).page.tasks[0].published_aggregates
+    (section,) = gather([tmp_path], experts={"walker_walk": 500.0}).page.tasks
+    assert section.published_aggregates == {}
+    assert (
+        section.board.aggregates["SD3", "mean"].value
+        > gather([tmp_path]).page.tasks[0].board.aggregates["SD3", "mean"].value
+    )
 
 
 def test_budgets_of_fine_tuning_are_sections(tmp_path):
@@ -275,11 +385,80 @@ def test_only_unfinished_runs_are_refused(tmp_path, capsys):
         ("rollouts/000000002400.npz", "no archive"),
     ],
 )
-def test_a_damaged_run_is_refused(tmp_path, capsys, name, content):
+def test_a_damaged_run_is_left_out_and_named(tmp_path, capsys, name, content):
     root = fake_runs.mazes(tmp_path / "runs")
     for seed in range(2):
         (root / "cic" / f"seed_{seed}" / name).write_text(content)
-    assert "cic" in refused(capsys, root, "--out", tmp_path / "out")
+    line = refused(capsys, root, "--out", tmp_path / "out")
+    assert "The report is written without what cannot be read: " in line
+    assert f"{root / 'cic' / 'seed_0'}, {root / 'cic' / 'seed_1'}" in line
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert {one["run"] for one in values["left_out"]} == {str(root / "cic" / f"seed_{seed}") for seed in range(2)}
+    assert values["runs"] == [str(root / "diayn" / f"seed_{seed}") for seed in range(2)]
+    assert [method["label"] for method in values["mazes"][0]["methods"]] == ["DIAYN"]
+    assert "<dt>left out</dt>" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_one_damaged_seed_leaves_the_others_of_its_row(tmp_path, capsys):
+    for seed, value in enumerate((0.2, 0.9, 0.5)):
+        maze_run(tmp_path / "runs" / f"seed_{seed}", seed=seed, value=value)
+    (tmp_path / "runs" / "seed_2" / "rollouts" / "000000002400.npz").write_text("the seed in the middle")
+    assert "seed_2" in refused(capsys, tmp_path / "runs", "--out", tmp_path / "out")
+    (method,) = json.loads((tmp_path / "out" / "report.json").read_text())["mazes"][0]["methods"]
+    assert method["measures"]["coverage"]["per_seed"] == [0.2, 0.91]
+
+
+def test_a_method_that_is_not_known_stops_nothing(tmp_path, capsys):
+    fake_runs.benchmark(tmp_path / "runs")
+    maze_run(tmp_path / "runs" / "maze")
+    for strange in (maze_run(tmp_path / "runs" / "lsd"), job_run(tmp_path / "runs" / "lsd-walk", "sd3", seed=5)):
+        config = json.loads((strange / "config.json").read_text())
+        config["objective"]["name"] = "lsd"
+        (strange / "config.json").write_text(json.dumps(config))
+    line = refused(capsys, tmp_path / "runs", "--out", tmp_path / "out")
+    assert str(tmp_path / "runs" / "lsd") in line
+    values = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert len(values["left_out"]) == 2
+    assert all("names the method 'lsd'" in one["reason"] for one in values["left_out"])
+    assert len(values["runs"]) == 17
+
+
+@pytest.mark.parametrize("name", ["results.json", "evaluation.csv"])
+def test_a_damaged_run_on_a_task_is_left_out(tmp_path, capsys, name):
+    fake_runs.benchmark(tmp_path / "runs")
+    (tmp_path / "runs" / "sd3-walker_run" / "seed_1" / name).write_text("[")
+    assert "sd3-walker_run/seed_1;" in refused(capsys, tmp_path / "runs", "--out", tmp_path / "out")
+    scores = read_csv(tmp_path / "out" / "scores.csv")
+    assert [row["seed"] for row in scores if (row["method"], row["task"]) == ("SD3", "walker_run")] == ["0"]
+
+
+def test_nothing_is_written_where_no_run_can_be_read(tmp_path, capsys):
+    (maze_run(tmp_path / "run") / "config.json").write_text("{")
+    line = refused(capsys, tmp_path / "run", "--out", tmp_path / "out")
+    assert line.startswith("skillscape: None of the 1 runs can be reported: ")
+    assert "config.json is damaged" in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "does not exist"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[1, 2]", "holds no scores by task"),
+        ('{"gym/Pendulum-v1": -180}', "experts.json: The expert score of 'gym/Pendulum-v1' must be above 0"),
+        ('{"gym/Pendulum-v1": NaN}', "finite number"),
+        ('{"gym/Pendulum-v1": "much"}', "finite number"),
+        ('{"gym/Pendulum-v1": [-180, -1200]}', "above the random score"),
+    ],
+)
+def test_a_file_of_experts_that_is_none_is_one_sentence(tmp_path, capsys, content, said):
+    path = tmp_path / "experts.json"
+    if content is not None:
+        path.write_text(content)
+    line = refused(capsys, maze_run(tmp_path / "run"), "--out", tmp_path / "out", "--experts", path)
+    assert said in line
     assert not (tmp_path / "out").exists()
 
 

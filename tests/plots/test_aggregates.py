@@ -16,3 +16,9 @@ def test_it_is_drawn_and_grows_with_the_methods(tmp_path):
         assert np.ptp(picture[..., :3]) > 0.5
         heights.append(len(picture))
     assert heights[1] > 1.5 * heights[0]
+
+
+def test_one_seed_is_drawn_without_a_bar(tmp_path):
+    found = {("DDPG", name): Estimate(0.5, None, None) for name in STATISTICS}
+    aggregate_figure(found, tmp_path / "one.png", "100 steps, 1 seed")
+    assert np.ptp(imread(tmp_path / "one.png")[..., :3]) > 0.5

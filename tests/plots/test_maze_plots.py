@@ -210,6 +210,12 @@ def test_curves_show_mean_band_and_names(saved, tmp_path):
     assert 400 < height < 1500
 
 
+def test_one_seed_is_a_line_without_a_band(saved, tmp_path):
+    mazes.curves_figure({"reach": {"SD3": (np.array([1, 2]), np.array([[0.1, 0.2]]))}}, tmp_path / "curves.png")
+    (axes,) = saved[0].axes
+    assert (len(axes.lines), len(axes.collections)) == (1, 0)
+
+
 def test_methods_keep_their_look_when_one_is_missing(saved, tmp_path):
     given = curves(("SD3", "DIAYN", "CIC"))
     del given["distinguishability"]["SD3"]

@@ -145,8 +145,48 @@ def test_one_seed_has_no_interval():
     rows = [Row(label, "walker_walk", 0, 100.0) for label in ("DDPG", "SD3")]
     section = replace(tasks(), board=scoreboard(rows, resamples=50))
     reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])], tasks=[section]))
-    assert {"0.25", "0.50"} <= set(reader.texts)
+    assert "0.25" in reader.texts
+    assert "Probability of improvement" not in reader.texts
+    section = replace(section, cells=per_task(rows))
+    reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])], tasks=[section]))
     assert not any(text.startswith("[") for text in reader.texts)
+    assert not any(" seeds, a 95 %" in text for text in reader.texts)
+
+
+def test_one_seed_is_a_line_without_a_band():
+    alone = panel(curves={"reach": (np.array([1_000, 2_000]), np.array([[0.1, 0.25]]))})
+    (figure,) = kept(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])]), "charts")
+    (line,) = figure["data"]
+    assert line["y"] == [0.1, 0.25]
+
+
+def test_a_probability_with_one_seed_on_a_side_is_a_dash():
+    rows = [Row(label, "walker_walk", seed, 100.0) for label in ("DDPG", "SD3") for seed in range(2)]
+    rows.append(Row("CIC", "walker_walk", 0, 90.0))
+    labels = {label: Budget(0, 50_000, "2 seeds") for label in ("DDPG", "SD3", "CIC")}
+    section = replace(tasks(), budgets=labels, board=scoreboard(rows, resamples=50), published={}, tasks=[], cells={})
+    assert Reader(built(tasks=[replace(section, published_aggregates={})])).texts.count("–") == 4
+
+
+def test_few_seeds_are_said_to_be_few():
+    reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [panel()])], tasks=[tasks()]))
+    assert reader.texts.count("With 2 seeds, a 95 % bootstrap interval is about the range of the seeds.") == 2
+
+
+def test_what_says_nothing_of_a_method_is_a_dash_and_no_curve():
+    summaries = {**panel().summaries, "distinguishability": None, "skill_accuracy": None}
+    curves = {name: panel().curves[name] for name in ("reach", "coverage")}
+    text = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel("APT", summaries=summaries, curves=curves)])])
+    assert Reader(text).texts.count("–") == 2
+    assert len(kept(text, "charts")) == 2
+
+
+def test_returns_have_intervals_and_as_many_digits_as_they_need():
+    rows = [Row("DDPG", task, seed, size * (seed + 1)) for task, size in (("a", 100.0), ("b", 0.01)) for seed in (0, 1)]
+    section = replace(tasks(), tasks=["a", "b"], cells=per_task(rows), board=None)
+    assert {"150 ± 50", "[100, 200]", "0.0150 ± 0.0050", "[0.0100, 0.0200]"} <= set(
+        Reader(built(tasks=[section])).texts
+    )
 
 
 def test_the_papers_numbers_stand_apart_with_their_budget():

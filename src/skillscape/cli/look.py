@@ -4,11 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from skillscape.errors import UserError
+
+if TYPE_CHECKING:
+    from skillscape.evaluation.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class EvaluateOptions:
     run: tyro.conf.Positional[Path]
     """Run folder, of one seed or of several."""
     json: bool = False
-    """Print one JSON object: {"coverage": {"mean", "interval", "per_seed"}, …}."""
+    """Print one JSON object: {"coverage": {"mean", "interval", "per_seed"}, …}; the interval of one seed is null, and
+    so is a measure that tells skills apart where there is only one."""
     rollouts: int | None = None
     """Episodes per skill; as in training if not given."""
 
@@ -36,6 +40,7 @@ class PlotOptions:
 def evaluate_command(arguments: list[str]) -> None:
     """Print the measures of a run, or the return of each of its skills."""
     from skillscape.api import in_maze, is_job, load, load_jobs, skill_returns, summarise_runs
+    from skillscape.evaluation.summary import few_seeds_note
 
     options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
     if options.rollouts is not None and options.rollouts < 2:
@@ -48,15 +53,24 @@ def evaluate_command(arguments: list[str]) -> None:
         return
     summaries = summarise_runs(runs, per_skill=options.rollouts)
     if options.json:
-        print(json.dumps({name: summary.to_json() for name, summary in summaries.items()}))
+        print(json.dumps({name: summary and summary.to_json() for name, summary in summaries.items()}))
         return
     config = runs[0].config
     print(f"{config.objective.name} in {config.env}, {config.steps:,} steps, {len(runs)} seed(s)")
-    units = {"distinguishability": " nats"}
-    for name, summary in summaries.items():
-        low, high = summary.interval
-        spread = f"  95 % interval {low:.3f} to {high:.3f}" if len(runs) > 1 else ""
-        print(f"  {name:<20}{summary.mean:.3f}{units.get(name, '')}{spread}")
+    for name in (name for name in summaries if not name.endswith("_error")):
+        print(f"  {name:<20}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
+    if note := few_seeds_note([len(runs)]):
+        print(note)
+
+
+def _in_words(name: str, summary: "Summary | None", error: "Summary | None") -> str:
+    """A measure with its unit, its standard error over rollouts, and its interval over seeds where there is one."""
+    if summary is None:
+        return "–"
+    unit = " nats" if name == "distinguishability" else ""
+    precision = "" if error is None else f" ± {error.mean:.3f} over rollouts"
+    spread = "" if summary.interval is None else "  95 % interval {:.3f} to {:.3f}".format(*summary.interval)
+    return f"{summary.mean:.3f}{unit}{precision}{spread}"
 
 
 def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:

@@ -12,7 +12,10 @@ from skillscape.errors import UserError
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Write one HTML page about runs, which opens offline, and its numbers as JSON and CSV. Runs are only read."""
+    """Write one HTML page about runs, which opens offline, and its numbers as JSON and CSV. Runs are only read.
+
+    A run that cannot be read is left out of the report: the page and the last line name it, and the exit code is 2.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of runs, or folders that hold such folders at any depth; unfinished runs are left out."""
@@ -20,6 +23,9 @@ class ReportOptions:
     """Folder for report.html, report.json, scores.csv and aggregate.csv."""
     title: str = "Skills"
     """What stands at the top of the page."""
+    experts: Path | None = None
+    """JSON file of scores to compare with: {"task": expert}, or {"task": [random, expert]} where a random policy does
+    not earn 0. URLB's twelve are known."""
 
 
 def report_command(arguments: list[str]) -> None:
@@ -27,15 +33,27 @@ def report_command(arguments: list[str]) -> None:
     options = tyro.cli(ReportOptions, args=arguments, prog="skillscape report")
     if not options.runs:
         raise UserError("Say which runs to report on, for example `skillscape report runs`.")
+    from skillscape.evaluation.scores import read_experts
     from skillscape.experiments.report import gather, write_report
     from skillscape.plots.page import plotly_script
 
     # What would stop the writing is told before the reading, which may take a while.
     plotly_script()
     _check_writable(options.out)
-    report = gather(options.runs, title=options.title, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    experts = None if options.experts is None else read_experts(options.experts)
+    report = gather(
+        options.runs,
+        title=options.title,
+        experts=experts,
+        tell=lambda line: print(line, file=sys.stderr, flush=True),
+    )
     for path in write_report(report, options.out):
-        print(path)
+        print(path, flush=True)
+    if report.left_out:
+        names = ", ".join(str(folder) for folder, _ in report.left_out)
+        raise UserError(
+            f"The report is written without what cannot be read: {names}; repair these runs, or report without them."
+        )
 
 
 def _check_writable(folder: Path) -> None:

@@ -48,11 +48,16 @@ STATISTICS: dict[str, Statistic] = {
 
 
 class Estimate(NamedTuple):
-    """A statistic of the scores at hand, and the ends of its bootstrap interval."""
+    """A statistic of the scores at hand, and the ends of its bootstrap interval: None where there is one run only."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 def resampled(
@@ -74,10 +79,13 @@ def estimate(
 ) -> Estimate:
     """A statistic with its percentile interval from a stratified bootstrap."""
     _check(scores)
+    value = float(statistic(scores[None])[0])
+    if len(scores) == 1:
+        return Estimate(value, None, None)
     drawn = statistic(resampled(scores, resamples, np.random.default_rng(seed)))
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Estimate(float(statistic(scores[None])[0]), float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def probability_of_improvement(
@@ -99,8 +107,10 @@ def improvement_estimate(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-) -> Estimate:
-    """``probability_of_improvement`` with its interval; both sides are resampled."""
+) -> Estimate | None:
+    """``probability_of_improvement`` with its interval; both sides are resampled. None where either has one run."""
+    if min(len(ours), len(theirs)) == 1:
+        return None
     generator = np.random.default_rng(seed)
     pairs = zip(resampled(ours, resamples, generator), resampled(theirs, resamples, generator), strict=True)
     tail = (1 - confidence) / 2
@@ -124,9 +134,11 @@ def profile_interval(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Pointwise ends of the stratified-bootstrap interval of ``performance_profile``."""
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]] | None:
+    """Pointwise ends of the stratified-bootstrap interval of ``performance_profile``; None where there is one run."""
     _check(scores)
+    if len(scores) == 1:
+        return None
     drawn = np.sort(resampled(scores, resamples, np.random.default_rng(seed)).reshape(resamples, -1), axis=1)
     above = np.stack([1.0 - np.searchsorted(one, thresholds, side="right") / drawn.shape[1] for one in drawn])
     tail = (1 - confidence) / 2

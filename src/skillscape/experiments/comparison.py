@@ -13,7 +13,7 @@ from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import Layout
 from skillscape.evaluation.mazes import MazeMeasures, measure
-from skillscape.evaluation.summary import Summary, summarise
+from skillscape.evaluation.summary import Summary, few_seeds_note, summarise_measured
 from skillscape.experiments.pictures import caption
 from skillscape.objectives.base import Objective
 from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figure
@@ -48,10 +48,6 @@ class Comparison:
     """The command line that makes these results, kept with them."""
 
 
-OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
-"""Measures that say nothing of a method without skills."""
-
-
 @dataclass(frozen=True)
 class ArmResult:
     """What one arm's seeds measured, and the episodes of the seed that is drawn."""
@@ -59,16 +55,13 @@ class ArmResult:
     arm: Arm
     layout: Layout
     summaries: Mapping[str, Summary]
+    """Of the measures that say something of the arm: a method without skills has none to tell apart."""
     shown_seed: int
     positions: np.ndarray
     measures: MazeMeasures
     curves: Mapping[str, Curve]
     versions: Mapping[str, Sequence[str]]
     """What its runs were trained with."""
-
-    def tells(self, measure: str) -> bool:
-        """Whether a measure says anything of the arm."""
-        return len(self.positions) > 1 or measure not in OF_SEVERAL_SKILLS
 
 
 def compare(
@@ -98,13 +91,14 @@ def _measured(arm: Arm, runs: Sequence[Run] | Sequence[JobRun]) -> ArmResult:
     layout = layout_of(runs[0])
     positions = [rollouts(run) for run in runs]
     measures = [measure(one, layout) for one in positions]
-    summaries = {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
+    every = {name: summarise_measured([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
+    summaries = {name: summary for name, summary in every.items() if summary is not None}
     # The seed drawn is the one in the middle, not the prettiest.
-    separation = np.array([one.distinguishability for one in measures])
-    shown = int(np.argsort(separation)[(len(runs) - 1) // 2])
+    order = summaries.get("distinguishability", summaries["coverage"]).per_seed
+    shown = int(np.argsort(order)[(len(runs) - 1) // 2])
     logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
     steps = np.array(logs[0]["step"], int)
-    curves = {name: (steps, np.array([log[name] for log in logs])) for name in MazeMeasures._fields}
+    curves = {name: (steps, np.array([log[name] for log in logs])) for name in summaries}
     return ArmResult(
         arm=arm,
         layout=layout,
@@ -151,7 +145,7 @@ def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) ->
     ]
     trajectory_figure(panels, results[0].layout, folder / "trajectories.png")
     curves = {
-        name: {result.arm.label: result.curves[name] for result in results if result.tells(name)}
+        name: {result.arm.label: result.curves[name] for result in results if name in result.curves}
         for name in ("coverage", "reach", "distinguishability")
     }
     note = f"{_budget_line(comparison, results)}{', mean and 95 % interval' if comparison.seeds > 1 else ''}"
@@ -178,13 +172,12 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
     for result in results:
         cells = []
         for name in heads:
-            if not result.tells(name):
-                cells.append("–")
-                continue
-            summary = result.summaries[name]
-            low, high = summary.interval
-            cells.append(f"{summary.mean:.2f}" + (f" [{low:.2f}, {high:.2f}]" if several else ""))
+            summary = result.summaries.get(name)
+            spread = "" if summary is None or summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
+            cells.append("–" if summary is None else f"{summary.mean:.2f}{spread}")
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
+    if note := few_seeds_note([comparison.seeds]):
+        lines += ["", note]
     return "\n".join(lines) + "\n"
 
 

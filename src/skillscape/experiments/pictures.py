@@ -1,6 +1,6 @@
 """Pictures of finished runs: where each skill goes, and what the objective's model makes of the maze."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -30,10 +30,21 @@ MOST_PANELS = 12
 GRID_STEP = 0.1
 
 
+OF_SEVERAL_SKILLS = ("distinguishability", "skill_accuracy")
+"""How the measures are called that say nothing of a policy without skills, or with one."""
+
+
 def caption(measures: MazeMeasures, *, skills: int) -> str:
     """The line of numbers under a panel; a single policy has no skills to tell apart."""
-    apart = f" · I(S;Z) {measures.distinguishability:.2f}" if skills > 1 else ""
-    return f"coverage {measures.coverage:.2f} · reach {measures.reach:.2f}{apart}"
+    told = measures._asdict()
+    return line_of({name: told[name] for name in told if skills > 1 or not name.startswith(OF_SEVERAL_SKILLS)})
+
+
+def line_of(measures: Mapping[str, float | None]) -> str:
+    """Coverage, reach and I(S;Z), as far as they are known, on one line."""
+    words = {"coverage": "coverage", "reach": "reach", "distinguishability": "I(S;Z)"}
+    known = [(word, measures.get(name)) for name, word in words.items()]
+    return " · ".join(f"{word} {value:.2f}" for word, value in known if value is not None)
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -104,7 +115,13 @@ def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
 def _common(runs: Sequence[JobRun], log: str) -> list[str]:
     """Names that every run has logged, less those that are no curves."""
     columns = [read_metrics(run.folder / f"{log}.csv") for run in runs]
-    return [name for name in columns[0] if name not in ("step", "skill") and all(name in one for one in columns)]
+    alone = in_maze(runs[0]) and runs[0].config.rewarded.skills.count == 1
+    return [
+        name
+        for name in columns[0]
+        if name not in ("step", "skill") and all(name in one for one in columns)
+        if not (alone and name.startswith(OF_SEVERAL_SKILLS))
+    ]
 
 
 def _curve(runs: Sequence[JobRun], log: str, name: str) -> Curve:

@@ -3,49 +3,50 @@
 import json
 import os
 import re
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
 from skillscape.api import is_job
 from skillscape.envs.host import PIXEL_DOMAINS
 from skillscape.errors import UserError
-from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.evaluation.scoreboard import Scoreboard, complete, scoreboard
 from skillscape.evaluation.scores import (
     PUBLISHED_BUDGETS,
+    Expert,
     Row,
     expert_scores,
     per_task,
     published_aggregates,
     published_scores,
 )
-from skillscape.evaluation.summary import summarise
-from skillscape.experiments.pictures import caption, model_density_maps
-from skillscape.experiments.report_files import aggregate_rows, counted, csv_text, maze_json, score_rows, task_json
+from skillscape.experiments.report_files import (
+    Aggregate,
+    aggregate_rows,
+    counted,
+    csv_text,
+    maze_json,
+    score_rows,
+    task_json,
+)
+from skillscape.experiments.report_mazes import Tell, maze_sections
 from skillscape.experiments.report_runs import (
     NAMES,
+    UNREADABLE,
     Group,
+    check_run,
     curve_of,
-    damaged,
     family_of,
     grouped,
-    log_of,
     measure_of,
     method_of,
     results_of,
     settings_key,
     uniquely_labelled,
 )
-from skillscape.plots.mazes import visitation_maps
 from skillscape.plots.page import (
     Budget,
-    MazePanel,
     MazeSection,
     Page,
     TaskSection,
@@ -56,14 +57,8 @@ from skillscape.plots.page import (
 from skillscape.training.jobs import JobRun
 from skillscape.training.runs import Run, versions_of
 
-MOST_FRAMES = 25
-"""Stops of the slider over training."""
-EPISODES_SHOWN = 5
-"""Episodes of each skill that are drawn."""
 LARGEST_VIDEOS = 30_000_000
 """Bytes of video that a page may hold."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,9 @@ class Report:
     numbers: dict[str, Any]
     scores: Sequence[tuple[str, str, str, int, float]]
     """Method, task or maze, measure, seed, value."""
-    aggregates: Sequence[tuple[str, str, str, float, float, float]]
-    """Method, task or maze or "all N tasks", statistic, value, ends of the 95 % interval."""
+    aggregates: Sequence[Aggregate]
+    left_out: Sequence[tuple[Path, str]]
+    """Runs that could not be read, and why."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[tuple[Path, Path]]:
@@ -102,42 +98,72 @@ def _search(root: Path) -> Iterator[Path]:
             yield Path(place)
 
 
-def gather(folders: Sequence[Path], *, title: str = "Skills", tell: Tell = lambda _: None) -> Report:
-    """Read every finished run in or below the folders."""
+def gather(
+    folders: Sequence[Path],
+    *,
+    title: str = "Skills",
+    experts: Mapping[str, Expert] | None = None,
+    tell: Tell = lambda _: None,
+) -> Report:
+    """Read every finished run in or below the folders. A run that cannot be read is left out, and told.
+
+    ``experts``: scores that join those of URLB, by task; see ``scores.Expert``.
+    """
     found = find_runs(folders)
     tell(f"reading {counted(len(found), 'run')}")
+    left_out: dict[Path, str] = {}
+
+    def leave_out(folder: Path, error: Exception) -> None:
+        left_out[folder] = str(error) if isinstance(error, UserError) else f"{folder} is damaged: {error!r}."
+        tell(f"left out: {left_out[folder]}")
+
     mazes: list[tuple[str, Run]] = []
     jobs: list[tuple[str, JobRun]] = []
     unfinished = []
     for root, folder in found:
-        run = JobRun(folder) if is_job(folder) else Run(folder)
-        name = family_of(root, folder)
-        if results_of(run) is None:
-            unfinished.append(folder)
-        elif isinstance(run, JobRun):
-            jobs.append((name, run))
+        try:
+            run = JobRun(folder) if is_job(folder) else Run(folder)
+            if results_of(run) is None:
+                unfinished.append(folder)
+                continue
+            check_run(run)
+        except UNREADABLE as error:
+            leave_out(folder, error)
+            continue
+        if isinstance(run, JobRun):
+            jobs.append((family_of(root, folder), run))
         else:
-            mazes.append((name, run))
-    if not mazes and not jobs:
+            mazes.append((family_of(root, folder), run))
+    in_mazes = maze_sections(mazes, tell, leave_out)
+    on_tasks, boards = _task_sections(jobs, experts or {}, tell)
+    read: list[Run | JobRun] = [*(run for _, run in mazes), *(run for _, run in jobs)]
+    finished = [run for run in read if run.folder not in left_out]
+    if not finished and left_out:
+        raise UserError(f"None of the {len(found)} runs can be reported: {next(iter(left_out.values()))}")
+    if not finished:
         raise UserError(f"None of the {len(found)} runs is finished; go on with --resume, then report.")
-    maze_sections = _maze_sections(mazes, tell)
-    task_sections, boards = _task_sections(jobs, tell)
-    finished: list[Run | JobRun] = [*(run for _, run in mazes), *(run for _, run in jobs)]
     page = Page(
         title,
-        _facts(finished, unfinished, maze_sections, task_sections),
-        maze_sections,
-        task_sections,
+        _facts(finished, unfinished, list(left_out.values()), in_mazes, on_tasks),
+        in_mazes,
+        on_tasks,
         _videos(jobs),
     )
     numbers = {
         "runs": [str(run.folder) for run in finished],
         "unfinished": [str(folder) for folder in unfinished],
+        "left_out": [{"run": str(folder), "reason": reason} for folder, reason in left_out.items()],
         "versions": versions_of(run.folder for run in finished),
-        "mazes": [maze_json(section) for section in maze_sections],
-        "tasks": [task_json(section) for section in task_sections],
+        "mazes": [maze_json(section) for section in in_mazes],
+        "tasks": [task_json(section) for section in on_tasks],
     }
-    return Report(page, numbers, score_rows(maze_sections, boards), aggregate_rows(maze_sections, task_sections))
+    return Report(
+        page,
+        numbers,
+        score_rows(in_mazes, boards),
+        aggregate_rows(in_mazes, on_tasks),
+        list(left_out.items()),
+    )
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
@@ -160,122 +186,11 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-# Mazes
-
-
-def _maze_sections(found: Sequence[tuple[str, Run]], tell: Tell) -> list[MazeSection]:
-    """One section per maze. Two mazes of one name are two mazes."""
-    mazes: dict[tuple[str, Any], list[tuple[str, Run]]] = {}
-    for name, run in found:
-        mazes.setdefault((run.config.env, run.config.layout), []).append((name, run))
-    sections = []
-    for (env, layout), runs in mazes.items():
-        groups = _labelled_by_settings(grouped(runs, lambda _, run: settings_key(run)))
-        panels = []
-        for group in groups:
-            tell(f"{env}: {group.label}")
-            panels.append(_maze_panel(group))
-        sections.append(MazeSection(env, layout, panels))
-    return sections
-
-
-def _labelled_by_settings(groups: Sequence[Group[Run]]) -> list[Group[Run]]:
-    """The method's name; several groups of one method are told apart by the settings that differ, or by folder."""
-
-    def label(group: Group[Run]) -> str:
-        name = NAMES.get(group.method, group.method)
-        rivals = [other for other in groups if other.method == group.method]
-        if len(rivals) == 1:
-            return name
-        settings = [_flat(other.runs[0].config.to_json()) for other in rivals]
-        own = _flat(group.runs[0].config.to_json())
-        different = [key for key in own if any(other.get(key) != own[key] for other in settings)]
-        if not 1 <= len(different) <= 2 or len({tuple(map(repr, one.values())) for one in settings}) < len(rivals):
-            return f"{name} · {group.name}"
-        return f"{name} · " + ", ".join(f"{key.rpartition('.')[2].replace('_', ' ')} {own[key]}" for key in different)
-
-    return uniquely_labelled(groups, label)
-
-
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under dotted names, without what every run has of its own."""
-    parts = {key: value if isinstance(value, dict) else {"": value} for key, value in config.items()}
-    return {
-        f"{part}.{key}".strip("."): value
-        for part, values in parts.items()
-        if part not in ("seed", "layout", "format", "env")
-        for key, value in values.items()
-    }
-
-
-def _maze_panel(group: Group[Run]) -> MazePanel:
-    runs = group.runs
-    layout = runs[0].config.layout
-    summaries = {name: summarise([measure_of(run, name) for run in runs]) for name in MazeMeasures._fields}
-    # The seed drawn is the one in the middle, not the prettiest.
-    shown = runs[int(np.argsort(summaries["distinguishability"].per_seed)[(len(runs) - 1) // 2])]
-    curves = {name: curve_of(runs, name) for name in MazeMeasures._fields}
-    frames, log = _frames(shown), log_of(shown)
-    skills = len(frames[-1][1])
-    measured = {
-        int(step): caption(MazeMeasures(*(log[name][index] for name in MazeMeasures._fields)), skills=skills)
-        for index, step in enumerate(log["step"])
-    }
-    last = frames[-1][1]
-    try:
-        visits, _ = visitation_maps(last, layout)
-    except ValueError as error:
-        raise damaged(shown.folder / "rollouts") from error
-    return MazePanel(
-        label=group.label,
-        steps=shown.end,
-        seeds=[run.config.seed for run in runs],
-        summaries=summaries,
-        curves=curves,
-        shown_seed=shown.config.seed,
-        frame_steps=[step for step, _ in frames],
-        frames=np.stack([positions[:, :EPISODES_SHOWN] for _, positions in frames]),
-        captions=[measured.get(step, "") for step, _ in frames],
-        visits=visits,
-        density=_model_density(shown),
-    )
-
-
-def _frames(run: Run) -> list[tuple[int, Float[np.ndarray, "k r t 2"]]]:
-    """Step and episodes of the evaluations that are shown: all, or as many as fit, evenly spread, the last included."""
-    paths = sorted(path for path in (run.folder / "rollouts").glob("*.npz") if path.stem.isdigit())
-    if not paths:
-        raise UserError(f"{run.folder} has lost its rollouts; restore them, or train that run again with --force.")
-    places = np.unique(np.linspace(0, len(paths) - 1, min(len(paths), MOST_FRAMES)).round().astype(int))
-    frames: list[tuple[int, Float[np.ndarray, "k r t 2"]]] = []
-    for path in (paths[place] for place in places):
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                positions = np.asarray(stored["positions"], np.float64)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise damaged(path) from error
-        fits = positions.ndim == 4 and positions.shape[-1] == 2 and 0 not in positions.shape
-        if not fits or not np.isfinite(positions).all() or (frames and positions.shape != frames[0][1].shape):
-            raise damaged(path)
-        frames.append((int(path.stem), positions))
-    return frames
-
-
-def _model_density(run: Run) -> Float[np.ndarray, "k h w"] | None:
-    """Density of each skill by the method's own model, where there is a checkpoint and the method has such a model."""
-    if run.newest_state() is None:  # a damaged checkpoint is told, not passed over
-        return None
-    try:
-        return model_density_maps(run)[0]
-    except UserError:
-        return None
-
-
 # Tasks
 
 
 def _task_sections(
-    found: Sequence[tuple[str, JobRun]], tell: Tell
+    found: Sequence[tuple[str, JobRun]], experts: Mapping[str, Expert], tell: Tell
 ) -> tuple[list[TaskSection], list[tuple[TaskSection, list[Row]]]]:
     """One section per budget of fine-tuning, from states and from images apart, and the rows of each."""
     budgets: dict[tuple[bool, int], list[tuple[str, JobRun]]] = {}
@@ -286,11 +201,13 @@ def _task_sections(
     sections = []
     for (images, steps), runs in sorted(budgets.items()):
         tell(f"tasks{' from images' * images} after {steps:,} steps with reward")
-        sections.append(_task_section(steps, images, runs))
+        sections.append(_task_section(steps, images, runs, experts))
     return [section for section, _ in sections], sections
 
 
-def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]]) -> tuple[TaskSection, list[Row]]:
+def _task_section(
+    steps: int, images: bool, found: Sequence[tuple[str, JobRun]], experts: Mapping[str, Expert]
+) -> tuple[TaskSection, list[Row]]:
     # The settings of a fine-tuning do not tell how its source was pre-trained; the name of its folder may.
     groups = _labelled_by_folder(grouped(found, lambda name, run: f"{settings_key(run)} {_stem(name, run)}"))
     known = list(expert_scores())
@@ -308,8 +225,10 @@ def _task_section(steps: int, images: bool, found: Sequence[tuple[str, JobRun]])
     ]
     names = {method: NAMES.get(method, method) for method in dict.fromkeys(group.method for group in groups)}
     table = "pixel" if images else "state"
-    paper, paper_aggregates = published_scores(table), {} if images else published_aggregates()
-    board, notes = _board(rows)
+    # The paper's aggregates are shares of URLB's experts, and beside no others.
+    others = any(experts.get(task, score) != score for task, score in expert_scores().items())
+    paper, paper_aggregates = published_scores(table), {} if images or others else published_aggregates()
+    board, notes = _board(rows, {**expert_scores(), **experts})
     section = TaskSection(
         finetuning=steps,
         images=images,
@@ -371,12 +290,16 @@ def _budget(label: str, steps: int, groups: Sequence[Group[JobRun]]) -> Budget:
     return Budget(max(group.runs[0].config.snapshot or 0 for group in own), steps, seeds)
 
 
-def _board(rows: Sequence[Row]) -> tuple[Scoreboard | None, list[str]]:
+def _board(rows: Sequence[Row], experts: Mapping[str, Expert]) -> tuple[Scoreboard | None, list[str]]:
     """Aggregates over what every method has, and what was left out for it."""
-    comparable = [row for row in rows if row.task in expert_scores()]
+    comparable = [row for row in rows if row.task in experts]
     kept = complete(comparable)
     unknown = sorted({row.task for row in rows} - {row.task for row in comparable})
-    notes = [f"No expert's score is known for {', '.join(unknown)}: not in the aggregates."] if unknown else []
+    notes = (
+        [f"No expert's score is known for {', '.join(unknown)}: not in the aggregates. --experts gives one."]
+        if unknown
+        else []
+    )
     if comparable and not kept:
         notes.append("No task has been finished by every method yet, so there are no aggregates.")
     elif len(kept) < len(comparable):
@@ -386,7 +309,7 @@ def _board(rows: Sequence[Row]) -> tuple[Scoreboard | None, list[str]]:
             "the same seeds in all tasks, and every method the same tasks"
             + (f" (not yet: {', '.join(missing)})." if missing else ".")
         )
-    return (scoreboard(kept) if kept else None), notes
+    return (scoreboard(kept, experts=experts) if kept else None), notes
 
 
 # Videos
@@ -423,6 +346,7 @@ def _videos(found: Sequence[tuple[str, JobRun]]) -> list[Videos]:
 def _facts(
     runs: Sequence[Run | JobRun],
     unfinished: Sequence[Path],
+    left_out: Sequence[str],
     mazes: Sequence[MazeSection],
     tasks: Sequence[TaskSection],
 ) -> list[tuple[str, str]]:
@@ -447,6 +371,8 @@ def _facts(
         ("budget", "; ".join(dict.fromkeys(budgets)) or f"{max(run.config.steps for run in runs):,} steps"),
         ("versions", ", ".join(f"{name} {'/'.join(versions[name])}" for name in told)),
     ]
+    if left_out:
+        facts.insert(1, ("left out", " ".join(left_out)))
     if commits:
         facts.append(("commit", ", ".join(commits[:4]) + (f" and {len(commits) - 4} more" if len(commits) > 4 else "")))
     return facts

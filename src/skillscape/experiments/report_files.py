@@ -3,13 +3,16 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from skillscape.evaluation.scores import Row
 from skillscape.plots.mazes import Curve
 from skillscape.plots.page import MazeSection, TaskSection
+
+Aggregate: TypeAlias = tuple[str, str, str, float, float | None, float | None]
+"""Method, task or maze or "N tasks", statistic, value, ends of its 95 % interval: None for one seed."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -26,7 +29,9 @@ def maze_json(section: MazeSection) -> dict[str, Any]:
                 "label": panel.label,
                 "steps": panel.steps,
                 "shown_seed": panel.shown_seed,
-                "measures": {name: summary.to_json() for name, summary in panel.summaries.items()},
+                "measures": {
+                    name: None if summary is None else summary.to_json() for name, summary in panel.summaries.items()
+                },
                 "curves": {name: _curve_json(curve) for name, curve in panel.curves.items()},
             }
             for panel in section.panels
@@ -67,10 +72,11 @@ def score_rows(
     for section in mazes:
         for panel in section.panels:
             for name, summary in panel.summaries.items():
-                found += [
-                    (panel.label, section.env, name, seed, value)
-                    for seed, value in zip(panel.seeds, summary.per_seed, strict=True)
-                ]
+                if summary is not None:
+                    found += [
+                        (panel.label, section.env, name, seed, value)
+                        for seed, value in zip(panel.seeds, summary.per_seed, strict=True)
+                    ]
     found += [
         (row.method, row.task + " from images" * section.images, "return", row.seed, row.score)
         for section, rows in tasks
@@ -79,26 +85,29 @@ def score_rows(
     return found
 
 
-def aggregate_rows(
-    mazes: Sequence[MazeSection], tasks: Sequence[TaskSection]
-) -> list[tuple[str, str, str, float, float, float]]:
-    """Method, place, statistic, value, ends of its interval: the rows of ``aggregate.csv``."""
-    found = [
-        (panel.label, section.env, f"mean {name}", summary.mean, *summary.interval)
+def aggregate_rows(mazes: Sequence[MazeSection], tasks: Sequence[TaskSection]) -> list[Aggregate]:
+    """The rows of ``aggregate.csv``; what says nothing of a method has none."""
+    found: list[Aggregate] = [
+        (panel.label, section.env, f"mean {name}", summary.mean, *(summary.interval or (None, None)))
         for section in mazes
         for panel in section.panels
         for name, summary in panel.summaries.items()
+        if summary is not None
     ]
     for section in tasks:
+        budget = f"{' from images' * section.images}, {section.finetuning} steps"
+        found += [
+            (label, f"{task}{budget}", "mean return", cell.mean, cell.low, cell.high)
+            for (label, task), cell in section.cells.items()
+        ]
         if section.board is None:
             continue
-        every = (
-            f"{counted(len(section.board.tasks), 'task')}{' from images' * section.images}, {section.finetuning} steps"
-        )
+        every = f"{counted(len(section.board.tasks), 'task')}{budget}"
         found += [(label, every, name, *one) for (label, name), one in section.board.aggregates.items()]
         found += [
             (label, every, f"probability of improvement over {other}", *one)
             for (label, other), one in section.board.improvements.items()
+            if one is not None
         ]
     return found
 

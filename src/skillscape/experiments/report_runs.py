@@ -12,13 +12,17 @@ import numpy as np
 
 from skillscape.errors import UserError
 from skillscape.experiments.mazes import LABELS
+from skillscape.experiments.pictures import OF_SEVERAL_SKILLS
 from skillscape.experiments.urlb import SCRATCH
 from skillscape.plots.mazes import Curve
+from skillscape.plots.page import MEASURES
 from skillscape.training.jobs import JobRun
 from skillscape.training.log import read_metrics
-from skillscape.training.runs import Run
+from skillscape.training.runs import Run, versions_of
 
 NAMES = {SCRATCH: "DDPG", **LABELS}
+UNREADABLE = (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a damaged run may end in."""
 
 AnyRun = TypeVar("AnyRun", Run, JobRun)
 
@@ -61,7 +65,8 @@ def results_of(run: Run | JobRun) -> dict[str, Any] | None:
     try:
         results = run.results
         if results is not None:
-            return {**results, "measures": {name: float(value) for name, value in results["measures"].items()}}
+            measured = {name: value for name, value in results["measures"].items() if value is not None}
+            return {**results, "measures": {name: float(value) for name, value in measured.items()}}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path) from error
     return None
@@ -102,6 +107,21 @@ def curve_of(runs: Sequence[Run | JobRun], name: str) -> Curve:
     return np.array(logs[0]["step"][:length], np.int64), np.array([log[name][:length] for log in logs])
 
 
+def measures_of(run: Run) -> tuple[str, ...]:
+    """The measures that say something of a run in a maze: without a second skill, nothing is told apart."""
+    alone = run.config.objective.skills.count == 1
+    return tuple(name for name in MEASURES if not (alone and name in OF_SEVERAL_SKILLS))
+
+
+def check_run(run: Run | JobRun) -> None:
+    """Read the numbers of a finished run once, so that a damaged one is known before anything is compared with it."""
+    versions_of([run.folder])
+    rewarded = isinstance(run, JobRun) and run.config.task is not None
+    for name in measures_of(run) if isinstance(run, Run) else ("return",) * rewarded:
+        measure_of(run, name)
+        curve_of([run], name)
+
+
 # Grouping
 
 
@@ -135,8 +155,9 @@ def method_of(run: Run | JobRun) -> str:
 
 
 def settings_key(run: Run | JobRun) -> str:
-    """The same text for runs that differ in seed or source alone."""
-    values = {name: value for name, value in run.config.to_json().items() if name not in ("seed", "source")}
+    """The same text for runs that differ in seed or source alone. A maze is its layout, not the path of its file."""
+    own = ("seed", "source", "env") if isinstance(run, Run) else ("seed", "source")
+    values = {name: value for name, value in run.config.to_json().items() if name not in own}
     return json.dumps(values, sort_keys=True)
 
 

@@ -347,7 +347,10 @@ def _aggregates(scores: Sequence[Score]) -> list[str]:
     ]
     for method in board.methods:
         found = [board.aggregates[method, name] for name in names]
-        cells = [f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if several else "") for one in found]
+        cells = [
+            f"{one.value:.3f}" + ("" if one.interval is None else " [{:.3f}, {:.3f}]".format(*one.interval))
+            for one in found
+        ]
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return lines
 

@@ -23,7 +23,9 @@ def aggregate_figure(found: Mapping[tuple[str, str], Estimate], path: Path, note
             for row, method in enumerate(methods):
                 one = found[method, name]
                 colour, _ = method_look(row)
-                axes.barh(row, one.high - one.low, left=one.low, height=0.6, color=colour, alpha=0.35)
+                if one.interval is not None:
+                    low, high = one.interval
+                    axes.barh(row, high - low, left=low, height=0.6, color=colour, alpha=0.35)
                 axes.plot([one.value, one.value], [row - 0.3, row + 0.3], color=colour, linewidth=2)
             axes.set_title(name + (", less is better" if name == "optimality gap" else ""))
             axes.grid(axis="x", alpha=0.3, linewidth=0.6)

@@ -39,41 +39,45 @@ def _band(
     label: str,
     steps: Sequence[float],
     value: Float[np.ndarray, " m"],
-    low: Float[np.ndarray, " m"],
-    high: Float[np.ndarray, " m"],
+    ends: tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]] | None,
 ) -> list[dict[str, Any]]:
-    """A line and the band around it; ``meta`` is the key of the method in the legend."""
+    """A line, and the band around it where there is one; ``meta`` is the key of the method in the legend."""
     colour, dash = chart_look(key)
-    return [
-        {
-            "type": "scatter",
-            "x": [*steps, *steps[::-1]],
-            "y": [*_rounded(high), *_rounded(low[::-1])],
-            "fill": "toself",
-            "fillcolor": _faint(colour),
-            "line": {"width": 0},
-            "mode": "lines",
-            "hoverinfo": "skip",
-            "meta": key,
-        },
-        {
-            "type": "scatter",
-            "x": list(steps),
-            "y": _rounded(value),
-            "mode": "lines" if len(steps) > 1 else "markers",
-            "line": {"color": colour, "dash": dash, "width": 2},
-            "name": escape(label),
-            "meta": key,
-        },
-    ]
+    line = {
+        "type": "scatter",
+        "x": list(steps),
+        "y": _rounded(value),
+        "mode": "lines" if len(steps) > 1 else "markers",
+        "line": {"color": colour, "dash": dash, "width": 2},
+        "name": escape(label),
+        "meta": key,
+    }
+    if ends is None:
+        return [line]
+    low, high = ends
+    band = {
+        "type": "scatter",
+        "x": [*steps, *steps[::-1]],
+        "y": [*_rounded(high), *_rounded(low[::-1])],
+        "fill": "toself",
+        "fillcolor": _faint(colour),
+        "line": {"width": 0},
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "meta": key,
+    }
+    return [band, line]
 
 
 def curve_figure(lines: Mapping[str, Curve], labels: Sequence[str], title: str) -> Figure:
-    """Learning curves of one measure or task: a line per method, the 95 % bootstrap band of its mean over seeds."""
+    """Learning curves of one measure or task: a line per method, the 95 % bootstrap band of its mean over seeds.
+
+    One seed is a line without a band.
+    """
     traces = []
     for label, (steps, values) in lines.items():
-        low, high = bootstrap_interval(values, resamples=2000)
-        traces += _band(labels.index(label), label, [int(step) for step in steps], np.mean(values, axis=0), low, high)
+        ends = bootstrap_interval(values, resamples=2000)
+        traces += _band(labels.index(label), label, [int(step) for step in steps], np.mean(values, axis=0), ends)
     return {
         "data": traces,
         "layout": {
@@ -85,20 +89,13 @@ def curve_figure(lines: Mapping[str, Curve], labels: Sequence[str], title: str) 
 
 
 def interval_figure(found: Mapping[str, Estimate], labels: Sequence[str], title: str) -> Figure:
-    """One statistic: a point per method with its interval."""
+    """One statistic: a point per method with its interval, where it has one."""
     traces = [
         {
             "type": "scatter",
             "x": _rounded([estimate.value]),
             "y": [escape(label)],
-            "error_x": {
-                "type": "data",
-                "symmetric": False,
-                "array": _rounded([estimate.high - estimate.value]),
-                "arrayminus": _rounded([estimate.value - estimate.low]),
-                "thickness": 2.5,
-                "width": 6,
-            },
+            **_whiskers(estimate),
             "mode": "markers",
             "marker": {"color": chart_look(labels.index(label))[0], "size": 10},
             "name": escape(label),
@@ -110,9 +107,25 @@ def interval_figure(found: Mapping[str, Estimate], labels: Sequence[str], title:
         "data": traces,
         "layout": {
             "title": {"text": escape(title)},
-            "xaxis": {"title": {"text": "share of the expert"}},
+            "xaxis": {"title": {"text": "score, random 0 to expert 1"}},
             "yaxis": {"type": "category", "autorange": "reversed"},
         },
+    }
+
+
+def _whiskers(estimate: Estimate) -> dict[str, Any]:
+    if estimate.interval is None:
+        return {}
+    low, high = estimate.interval
+    return {
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": _rounded([high - estimate.value]),
+            "arrayminus": _rounded([estimate.value - low]),
+            "thickness": 2.5,
+            "width": 6,
+        }
     }
 
 
@@ -120,12 +133,13 @@ def profile_figure(board: Scoreboard, labels: Sequence[str]) -> Figure:
     """Performance profiles: the share of runs above each score."""
     traces = []
     for label, profile in board.profiles.items():
-        traces += _band(labels.index(label), label, THRESHOLDS.tolist(), *profile)
+        ends = None if profile.low is None or profile.high is None else (profile.low, profile.high)
+        traces += _band(labels.index(label), label, THRESHOLDS.tolist(), profile.value, ends)
     return {
         "data": traces,
         "layout": {
             "title": {"text": "performance profiles"},
-            "xaxis": {"title": {"text": "score τ, share of the expert"}},
+            "xaxis": {"title": {"text": "score τ, random 0 to expert 1"}},
             "yaxis": {"title": {"text": "share of runs above τ"}, "range": [0, 1.02]},
         },
     }

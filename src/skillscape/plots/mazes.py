@@ -177,6 +177,8 @@ def density_figure(
 def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
     """Save learning curves: one axis per measure, one line per method, the 95% bootstrap band of its mean over seeds.
 
+    One seed is a line without a band.
+
     curves: measure → method → (steps [m], values [s, m]). A measure of ``MazeMeasures`` gets its label with unit; any
     other key is its own label. A method keeps its look in all axes. ``note`` is the title line: budget and seeds.
     """
@@ -189,8 +191,9 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
         for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
             for method, (steps, values) in lines.items():
                 colour, line = looks[method]
-                low, high = bootstrap_interval(values, resamples=2000)
-                axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
+                ends = bootstrap_interval(values, resamples=2000)
+                if ends is not None:
+                    axes.fill_between(steps, *ends, color=colour, alpha=0.16, linewidth=0)
                 axes.plot(steps, np.mean(values, axis=0), color=colour, linestyle=line, linewidth=1.5)
             axes.set_ylabel(MEASURE_LABELS.get(measure, measure))
             axes.set_xlabel("environment steps")

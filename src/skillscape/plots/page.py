@@ -7,6 +7,7 @@ policy makes the browser refuse if it did. Behaviour and look are in ``data/page
 import base64
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -23,7 +24,7 @@ from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import STATISTICS
 from skillscape.evaluation.scoreboard import Scoreboard
 from skillscape.evaluation.scores import Cell, Published
-from skillscape.evaluation.summary import Summary
+from skillscape.evaluation.summary import Summary, few_seeds_note
 from skillscape.plots.charts import Figure, chart_look, curve_figure, interval_figure, profile_figure
 from skillscape.plots.mazes import MEASURE_LABELS, Curve
 from skillscape.plots.style import skill_colours
@@ -46,10 +47,10 @@ class MazePanel:
     steps: int
     """Environment steps of training."""
     seeds: Sequence[int]
-    summaries: Mapping[str, Summary]
-    """Measure → mean and interval over the seeds."""
+    summaries: Mapping[str, Summary | None]
+    """Measure → mean and interval over the seeds; None where it says nothing of the method."""
     curves: Mapping[str, Curve]
-    """Measure → (steps [m], values [seeds, m])."""
+    """Measure → (steps [m], values [seeds, m]); without those that say nothing of the method."""
     shown_seed: int
     frame_steps: Sequence[int]
     """Steps of training at which the episodes were played, ascending."""
@@ -68,6 +69,7 @@ class MazeSection:
     """All methods in one maze."""
 
     env: str
+    """As it is called on the page."""
     layout: Layout
     panels: Sequence[MazePanel]
 
@@ -256,12 +258,13 @@ def _maze_section(section: MazeSection, charts: list[dict[str, Any]], scenes: li
             f"<section><h2>{escape(section.env)}</h2>",
             "<p>Mean [95 % bootstrap interval] over the seeds, after training. <b>reach</b>: how far into the maze, "
             "<b>coverage</b>: share of quarter-cells visited, <b>I(S;Z)</b>: information a state carries about its "
-            "skill, <b>accuracy</b>: how often a state names its skill.</p>",
+            "skill, <b>accuracy</b>: how often a state names its skill. A dash: there are no skills to tell apart.</p>",
             _maze_table(section.panels),
+            _note(few_seeds_note(len(panel.seeds) for panel in section.panels)),
             f'<div class="scope" data-scene="{number}">',
             "<h3>Where each skill goes</h3>",
-            "<p>Episodes of one seed, the one in the middle by I(S;Z), not the prettiest. Point at a skill to "
-            "highlight it; click or tap to keep it.</p>",
+            "<p>Episodes of one seed, the one in the middle by I(S;Z), not the prettiest; by coverage where there are "
+            "no skills to tell apart. Point at a skill to highlight it; click or tap to keep it.</p>",
             f'<div class="controls">{_legend([(str(one), colour) for one, colour in enumerate(colours)], "skill")}'
             f"{slider}</div>",
             f'<div class="panels">{panels}</div>',
@@ -272,7 +275,7 @@ def _maze_section(section: MazeSection, charts: list[dict[str, Any]], scenes: li
             '<div class="scope"><h3>Learning curves</h3><p>Mean over the seeds and its 95 % bootstrap band.</p>',
             _legend([(label, chart_look(place)[0]) for place, label in enumerate(labels)], "method"),
             '<div class="charts">',
-            *(_chart(charts, curve_figure(lines, labels, name), 300) for name, lines in curves.items()),
+            *(_chart(charts, curve_figure(lines, labels, name), 300) for name, lines in curves.items() if lines),
             "</div></div></section>",
         ]
     )
@@ -286,7 +289,7 @@ def _maze_table(panels: Sequence[MazePanel]) -> str:
             escape(panel.label),
             *([f"{panel.steps:,}", str(len(panel.seeds))] if len(budgets) > 1 else []),
             *(
-                _interval(panel.summaries[name].mean, *panel.summaries[name].interval, seeds=len(panel.seeds))
+                "–" if (summary := panel.summaries[name]) is None else _interval(summary.mean, summary.interval)
                 for name in MEASURES
             ),
         ]
@@ -300,9 +303,13 @@ def _maze_table(panels: Sequence[MazePanel]) -> str:
     return words + _table(heads, rows)
 
 
-def _interval(value: float, low: float, high: float, *, seeds: int) -> str:
+def _interval(value: float, interval: tuple[float, float] | None) -> str:
     """A number with its interval; one seed has none."""
-    return f"{value:.2f}" + (f" <small>[{low:.2f}, {high:.2f}]</small>" if seeds > 1 else "")
+    return f"{value:.2f}" + ("" if interval is None else " <small>[{:.2f}, {:.2f}]</small>".format(*interval))
+
+
+def _note(sentence: str) -> str:
+    return f'<p class="note">{escape(sentence)}</p>' if sentence else ""
 
 
 def _aspect(layout: Layout) -> float:
@@ -368,18 +375,20 @@ def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
     legend = _legend([(label, chart_look(place)[0]) for place, label in enumerate(labels)], "method")
     parts = [
         f"<section><h2>Tasks{' from images' * section.images} after {section.finetuning:,} steps with reward</h2>",
-        "<p>Return of the last evaluation, mean ± standard error over the seeds. Budgets are steps without reward + "
-        "steps with it. The paper's numbers come from its own budget and stand apart.</p>",
+        "<p>Return of the last evaluation, mean ± standard error [95 % bootstrap interval] over the seeds. Budgets are "
+        "steps without reward + steps with it. The paper's numbers come from its own budget and stand apart.</p>",
         _score_table(section),
+        _note(few_seeds_note(cell.seeds for cell in section.cells.values())),
     ]
     if section.board is not None:
         parts += [
             "<h3>Aggregates</h3>",
-            f"<p>Scores as shares of the expert's over {_tasks(section.board)}, 95 % stratified-bootstrap intervals. "
-            "IQM is the mean of the middle half of all runs; the optimality gap is how far below the expert, so less "
-            "is better.</p>",
+            f"<p>Scores from a random policy's (0) to the expert's (1) over {_tasks(section.board)}, 95 % "
+            "stratified-bootstrap intervals; a random policy counts as 0 where its return is not given. IQM is the "
+            "mean of the middle half of all runs; the optimality gap is how far below the expert, so less is "
+            "better.</p>",
         ]
-    parts += [f'<p class="note">{escape(note)}</p>' for note in section.notes]
+    parts += [_note(note) for note in section.notes]
     if section.board is not None:
         board = section.board
         figures = {
@@ -393,10 +402,11 @@ def _task_section(section: TaskSection, charts: list[dict[str, Any]]) -> str:
             _chart(charts, profile_figure(board, labels), 340),
             "</div></div>",
         ]
-        if len(board.methods) > 1:
+        if any(board.improvements.values()):
             parts += [
                 "<h3>Probability of improvement</h3>",
-                "<p>How likely a run of the row beats a run of the column in a task, averaged over the tasks.</p>",
+                "<p>How likely a run of the row beats a run of the column in a task, averaged over the tasks. A dash: "
+                "one of the two has a single seed.</p>",
                 _improvement_table(board),
             ]
     parts += [
@@ -426,11 +436,12 @@ def _score_table(section: TaskSection) -> str:
     for task in section.tasks:
         cells = [section.cells.get((label, task)) for label in labels]
         published = [section.published.get((name, task)) for name in theirs]
+        digits = _digits(max((abs(cell.mean) for cell in cells if cell is not None), default=0.0))
         rows.append(
             [
                 escape(task),
                 *(
-                    "–" if cell is None else _cell(cell, section.budgets[label])
+                    "–" if cell is None else _cell(cell, section.budgets[label], digits)
                     for label, cell in zip(labels, cells, strict=True)
                 ),
                 *("–" if cell is None else f"<i>{cell.mean:.0f} ± {cell.spread:.0f}</i>" for cell in published),
@@ -439,11 +450,20 @@ def _score_table(section: TaskSection) -> str:
     return _table(heads, rows, f"{above}</tr>")
 
 
-def _cell(cell: Cell, budget: Budget) -> str:
-    """Mean ± standard error; the seeds are told where they are not those of the column."""
-    error = f" ± {cell.error:.0f}" if cell.seeds > 1 else ""
+def _digits(largest: float) -> int:
+    """Decimals that leave the largest number of a row three digits: 914, 39.2, 0.0512."""
+    return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+
+
+def _cell(cell: Cell, budget: Budget, digits: int) -> str:
+    """Mean ± standard error and interval; the seeds are told where they are not those of the column."""
+    text = f"{cell.mean:.{digits}f}"
+    if cell.error is not None:
+        text += f" ± {cell.error:.{digits}f}"
+    if cell.low is not None and cell.high is not None:
+        text += f" <small>[{cell.low:.{digits}f}, {cell.high:.{digits}f}]</small>"
     own = f"{cell.seeds} seed{'s' if cell.seeds > 1 else ''}"
-    return f"{cell.mean:.0f}{error}" + (f" <small>({own})</small>" if own != budget.seeds else "")
+    return text + (f" <small>({own})</small>" if own != budget.seeds else "")
 
 
 def _tasks(board: Scoreboard) -> str:
@@ -461,7 +481,7 @@ def _aggregate_table(section: TaskSection, board: Scoreboard) -> str:
     rows = [
         [
             escape(label),
-            *(_interval(*board.aggregates[label, name], seeds=_seeds(board, label)) for name in STATISTICS),
+            *(_interval(one.value, one.interval) for one in (board.aggregates[label, name] for name in STATISTICS)),
             *(
                 f"<i>{section.published_aggregates[label][name]:.2f}</i>"
                 if name in section.published_aggregates.get(label, {})
@@ -478,14 +498,11 @@ def _improvement_table(board: Scoreboard) -> str:
     def cell(label: str, other: str) -> str:
         if label == other:
             return ""
-        return _interval(*board.improvements[label, other], seeds=min(_seeds(board, label), _seeds(board, other)))
+        found = board.improvements[label, other]
+        return "–" if found is None else _interval(found.value, found.interval)
 
     rows = [[escape(label), *(cell(label, other) for other in board.methods)] for label in board.methods]
     return _table(["", *(escape(label) for label in board.methods)], rows)
-
-
-def _seeds(board: Scoreboard, label: str) -> int:
-    return len({row.seed for row in board.rows if row.method == label})
 
 
 # Videos

@@ -70,7 +70,7 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> dict[str, list[float]]:
-    """The columns of a metrics CSV."""
+    """The columns of a metrics CSV; an empty place, which stands for a measure that says nothing, is NaN."""
     try:
         with path.open(newline="") as file:
             rows = list(csv.reader(file))
@@ -78,7 +78,7 @@ def read_metrics(path: Path) -> dict[str, list[float]]:
         raise UserError(f"{path} is missing: the run has not written metrics yet.") from error
     if not rows:
         return {}
-    return {name: [float(row[index]) for row in rows[1:]] for index, name in enumerate(rows[0])}
+    return {name: [float(row[index] or "nan") for row in rows[1:]] for index, name in enumerate(rows[0])}
 
 
 class Pace:
