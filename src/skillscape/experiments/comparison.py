@@ -173,7 +173,9 @@ def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
         cells = []
         for name in heads:
             summary = result.summaries.get(name)
-            spread = "" if summary is None or summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
+            spread = (
+                "" if summary is None or summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
+            )
             cells.append("–" if summary is None else f"{summary.mean:.2f}{spread}")
         lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
     if note := few_seeds_note([comparison.seeds]):
