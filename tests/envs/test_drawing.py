@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import toys  # noqa: F401  makes gym/toys:… known
 
 from skillscape.envs.drawing import make_drawn
 from skillscape.envs.own import make_own
