@@ -92,6 +92,15 @@ def test_the_whole_arm_is_seen(backend):
     drawn.close()
 
 
+def test_mujoco_of_gymnasium_needs_no_screen(backend, monkeypatch):
+    pytest.importorskip("imageio")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    drawn = make_drawn("gym/InvertedPendulum-v5", None)
+    drawn.env.reset(0)
+    assert drawn.draw().std() > 0
+    drawn.close()
+
+
 def test_one_that_takes_no_render_mode_is_told():
     with pytest.raises(UserError, match="toys:Toy-v0 does not draw itself: give it the render mode rgb_array"):
         make_drawn("gym/toys:Toy-v0", None)

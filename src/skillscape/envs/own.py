@@ -14,6 +14,7 @@ from jaxtyping import Float, Float32, Shaped, UInt8
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.envs.frames import IMAGE_SIDE, Scaling
 from skillscape.envs.modules import bring_in, missing, raised
+from skillscape.envs.urlb.camera import without_screen
 from skillscape.errors import EnvFault, UserError
 from skillscape.types import EnvSpec
 
@@ -70,7 +71,9 @@ class OwnEnv(HostEnv):
     def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
         """Begin the episode of this seed."""
         self._seed = seed
-        with _faults(self._identifier, "in reset()", f" with seed {seed}"):
+        # What is seen may be drawn here for the first time.
+        drawing = contextlib.nullcontext() if self._scaling is None else without_screen()
+        with _faults(self._identifier, "in reset()", f" with seed {seed}"), drawing:
             returned = self._inner.reset(seed=seed)
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise EnvFault(
@@ -112,7 +115,7 @@ class OwnEnv(HostEnv):
 
     def draw(self) -> UInt8[np.ndarray, "h w 3"]:
         """The environment's own picture of itself; see ``drawn`` of ``make_own``."""
-        with _faults(self._identifier, "in render()"):
+        with _faults(self._identifier, "in render()"), without_screen():
             try:
                 picture = self._inner.render()
             except gymnasium.error.DependencyNotInstalled as error:
