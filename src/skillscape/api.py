@@ -19,6 +19,7 @@ from skillscape.envs.host import MAZE_PREFIX
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
+from skillscape.envs.modules import trust
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure, rollouts_per_skill
@@ -78,6 +79,7 @@ def pretrain(
         raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
     start = on_start or (lambda: None)
     progress = on_progress or (lambda *_: None)
+    trust(env)
     if is_host(env):
         chosen = hosted_settings(method, env, preset)
         if isinstance(backbone, PPO):
@@ -182,6 +184,7 @@ def finetune(
     """
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
+    trust(task)
     folders = run_folders(Path(source))
     sources = [JobRun(folder) for folder in folders]
     if seed is not None and len(sources) > 1:
@@ -221,6 +224,7 @@ def train_from_scratch(
     """Learn a task with its reward and without pre-training: what fine-tuning is compared with."""
     if resume and force:
         raise UserError("--resume and --force exclude each other; choose one.")
+    trust(env)
     chosen = hosted_settings(None, env, preset)
     job = Job(
         phase="finetune",
@@ -393,6 +397,7 @@ def skill_returns(
     Where skills are a continuum, ``drawn`` of them are. The newest snapshot acts, without noise.
     """
     found = []
+    trust(task or "")
     for run in load_jobs(folder):
         job = replace(run.config, noise=0.0, task=task or run.config.task)
         step, agent, _ = run.snapshot()

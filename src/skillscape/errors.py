@@ -12,6 +12,19 @@ class Busy(UserError):
     """The run is being trained by another process."""
 
 
+class EnvFault(UserError):
+    """An environment of the user did what it must not.
+
+    ``what`` it did, ``where``, and the ``advice`` are clauses: training says them again with the step of the run.
+    """
+
+    def __init__(self, what: str, where: str = "", advice: str = "correct the environment") -> None:
+        self.what, self.where, self.advice = what, where, advice
+
+    def __str__(self) -> str:
+        return f"{self.what}{self.where}: {self.advice}."
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import toys  # noqa: F401  makes gym/toys:… known
 
 from skillscape.envs.drawing import make_drawn
 from skillscape.envs.own import make_own
@@ -88,6 +89,15 @@ def test_the_whole_arm_is_seen(backend):
     dark = drawn.draw().max(axis=2) < 40
     assert dark[:, 60:260].sum() > 200
     assert not dark[0, 60:260].any()
+    drawn.close()
+
+
+def test_mujoco_of_gymnasium_needs_no_screen(backend, monkeypatch):
+    pytest.importorskip("imageio")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    drawn = make_drawn("gym/InvertedPendulum-v5", None)
+    drawn.env.reset(0)
+    assert drawn.draw().std() > 0
     drawn.close()
 
 

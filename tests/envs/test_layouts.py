@@ -1,6 +1,7 @@
 """Geometry of the built-in mazes, mazes drawn by users, and the lookups that evaluation counts with."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -205,6 +206,26 @@ def test_files_that_are_no_text_are_refused(tmp_path):
     folder.mkdir()
     with pytest.raises(UserError, match="cannot be read"):
         load_layout(str(folder))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_files_that_could_be_waited_for_are_refused_at_once(tmp_path, kind):
+    path = tmp_path / "mine.txt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"cannot be read, since it is not a regular file"):
+        load_layout(str(path))
+
+
+def test_a_huge_file_and_a_name_with_a_zero_byte_are_refused(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("." * 1_000_001)
+    with pytest.raises(UserError, match=r"has more than 1,000,000 bytes; draw a smaller maze"):
+        load_layout(str(path))
+    with pytest.raises(UserError, match=r"cannot be called 'a\\x00.txt'"):
+        load_layout("a\0.txt")
 
 
 @pytest.mark.parametrize("layout", [load_layout("square_large"), parse_layout(DRAWING, "mine")])

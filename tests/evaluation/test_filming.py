@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toys  # noqa: F401  makes gym/toys:… known
 
 from skillscape.envs.drawing import make_drawn
 from skillscape.evaluation.filming import Filmer

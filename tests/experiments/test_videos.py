@@ -7,6 +7,7 @@ import sys
 import jax
 import numpy as np
 import pytest
+import toys  # noqa: F401  makes gym/toys:… known
 
 from skillscape.api import finetune, pretrain
 from skillscape.cli import main

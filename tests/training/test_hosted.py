@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import scipy.stats
 import toys
 
 from skillscape.backbones.base import ReplayedBackbone
-from skillscape.errors import Interrupted, UserError
+from skillscape.errors import EnvFault, Interrupted, UserError
 from skillscape.objectives.diayn import DIAYN
 from skillscape.replay import Replay
 from skillscape.training import hosted, jobs
@@ -439,6 +440,52 @@ def test_a_reward_that_is_not_finite_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(toys.Toy, "step", stepping)
     with pytest.raises(UserError, match="not finite at step 25"):
         train(tmp_path / "run", a_job())
+
+
+FAULTS = {
+    "raises": (lambda result: 1 / 0, r"raised ZeroDivisionError \(division by zero\) in step\(\)"),
+    "exits": (lambda result: sys.exit(0), r"called exit\(\) in step\(\)"),
+    "earns nothing": (lambda result: (result[0], None, *result[2:]), "NoneType as the reward"),
+    "is old": (lambda result: (*result[:3], {}), r"raised ValueError .* in step\(\)"),
+    "changes shape": (lambda result: (np.zeros(7), *result[1:]), "an observation of shape"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_environment_that_breaks_is_told_and_the_repaired_run_goes_on(tmp_path, monkeypatch, fault):
+    train(tmp_path / "whole", a_job())
+    step, (spoil, words) = toys.Toy.step, FAULTS[fault]
+
+    def stepping(self, action):
+        result = step(self, action)
+        return spoil(result) if self.lived == 87 else result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toys.Toy, "step", stepping)
+        told = rf"toys:Toy-v0 .*{words}.* at step 87; the run is saved up to step 80: .* and --resume\.$"
+        with pytest.raises(UserError, match=told):
+            train(tmp_path / "broken", a_job())
+    assert int(JobRun(tmp_path / "broken").newest()[0].step) == 80
+    train(tmp_path / "broken", a_job())
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("step", [0, 150])
+def test_an_environment_that_breaks_in_an_evaluation_loses_one_block(tmp_path, step):
+    train(tmp_path / "whole", a_job())
+
+    def evaluate(run, policy, skill, at):
+        if at == step:
+            raise EnvFault("The toy broke")
+        return measure(run, policy, skill, at)
+
+    saved = "the run is saved up to step 140" if step else "nothing is lost"
+    with pytest.raises(UserError, match=f"The toy broke in the evaluation at step {step}; {saved}: correct the env"):
+        train(tmp_path / "broken", a_job(), evaluate)
+    found = JobRun(tmp_path / "broken").newest()
+    assert found is None if step == 0 else int(found[0].step) == 140
+    train(tmp_path / "broken", a_job())
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
 
 
 def test_an_environment_that_does_not_repeat_itself_is_refused_on_resume(tmp_path, monkeypatch):

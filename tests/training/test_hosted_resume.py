@@ -224,7 +224,7 @@ def files(folder):
         (["--task", ENV, "--skill", "16"], "no skill 16: the run has skills 0 to 15"),
         (["--task", ENV, "--skill", "best"], "--skill cannot be 'best'"),
         (["--task", ENV, "--steps", "0"], "--steps must be at least 1"),
-        (["--task", ENV, "--env", ENV], "--env goes with --from-scratch"),
+        (["--task", ENV, "--env", "gym/Pendulum-v1"], f"was trained on {ENV}, not on gym/Pendulum-v1"),
         (["--task", ENV, "--from-scratch", "--env", ENV], "--from-scratch takes --env and no run"),
         (["--task", ENV, "--resume", "--force"], "exclude each other"),
     ],

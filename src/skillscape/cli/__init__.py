@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
@@ -30,16 +31,24 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
+`--debug` with any command also shows the error of Python behind a sentence of skillscape.
 """
+
+DEBUG = "--debug"
+"""Allowed anywhere, with every command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = DEBUG in given
+    given = [argument for argument in given if argument != DEBUG]
     try:
         _dispatch(given)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
+        if debug and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         sys.exit(2)
     except Interrupted:
         # Whole experiments go on by themselves; a single run has to be told, so that nothing is overwritten by mistake.

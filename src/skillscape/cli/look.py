@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from skillscape.cli.naming import allow_run
 from skillscape.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class EvaluateOptions:
     so is a measure that tells skills apart where there is only one."""
     rollouts: int | None = None
     """Episodes per skill; as in training if not given."""
+    env: str | None = None
+    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ def evaluate_command(arguments: list[str]) -> None:
         raise UserError(
             f"--rollouts must be at least 2, not {options.rollouts}: accuracy is measured on held-out ones."
         )
+    allow_run(options.run, options.env)
     runs: Sequence[Any] = load_jobs(options.run) if is_job(options.run) else load(options.run)
     if not in_maze(runs[0]):
         _print_returns(skill_returns(options.run, episodes=options.rollouts), options.json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
+from skillscape.cli.naming import allow
 from skillscape.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def sweep_command(arguments: list[str]) -> None:
     if options.workers is not None and options.workers < 1:
         raise UserError(f"--workers must be at least 1, not {options.workers}.")
     sweep = read_sweep(options.spec)
+    for env in sweep.envs:
+        allow(env)
     try:
         planned = plan(sweep)
     except UserError as error:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 
 from skillscape.cli.display import Display, first_sentence, folder_name, print_table, value_of
+from skillscape.cli.naming import allow, allow_run
 from skillscape.errors import UserError, choose
 
 ObjectiveOptions = TypeVar("ObjectiveOptions")
@@ -92,7 +93,7 @@ class FinetuneOptions:
     from_scratch: bool = False
     """Begin with a fresh agent: the row that pre-training is compared with. Needs --env instead of a run."""
     env: str | None = None
-    """Environment, with --from-scratch."""
+    """Environment, with --from-scratch; with a run only to allow the import of its module (gym/module:ID)."""
     preset: str | None = None
     """Sizes of the learner, with --from-scratch: compact, or laptop on images (the default), paper or smoke."""
     resume: bool = False
@@ -117,6 +118,7 @@ def pretrain_command(arguments: list[str]) -> None:
     method, *rest = arguments
     choose("method", method, trainable, "skillscape methods")
     env = value_of(rest, "--env", "maze/square_a")
+    allow(env)
     options: Any = _hosted_options(method, env, rest) if is_host(env) else _maze_options(method, rest)
     out = options.out or Path("runs") / f"{method}-{folder_name(options.env)}"
     display = Display(out, options.seeds)
@@ -179,9 +181,11 @@ def finetune_command(arguments: list[str]) -> None:
     options = tyro.cli(FinetuneOptions, args=arguments, prog="skillscape finetune")
     if not options.task:
         raise UserError("Say which task to learn, for example --task walker_walk; `skillscape envs` lists them.")
+    allow(options.task)
     if options.from_scratch:
         if options.run is not None or options.env is None:
             raise UserError("--from-scratch takes --env and no run: skillscape finetune --from-scratch --env walker …")
+        allow(options.env)
         scratch = "dreamer" if is_seen(options.env) else "ddpg"
         out = options.out or Path("runs") / f"{scratch}-{folder_name(options.task)}"
         display = Display(out, 1)
@@ -200,8 +204,7 @@ def finetune_command(arguments: list[str]) -> None:
     else:
         if options.run is None:
             raise UserError("Say which run to fine-tune, or begin without one with --from-scratch --env ENV.")
-        if options.env is not None:
-            raise UserError("--env goes with --from-scratch; a run knows its own environment.")
+        allow_run(options.run, options.env)
         sources = [JobRun(folder) for folder in run_folders(options.run)]
         out = options.out or Path("runs") / f"{sources[0].config.method}-{folder_name(options.task)}"
         display = Display(out, len(sources))

@@ -8,6 +8,7 @@ from typing import Literal
 import tyro
 
 from skillscape.cli.display import Countdown
+from skillscape.cli.naming import allow_run
 from skillscape.errors import UserError
 
 
@@ -34,12 +35,15 @@ class VideoOptions:
     card."""
     imagined: bool = False
     """Runs from images: what happens, what the world model makes of it, what it expects of the same actions."""
+    env: str | None = None
+    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
 
 
 def video_command(arguments: list[str]) -> None:
     """Film a run and print where the films are."""
     options = tyro.cli(VideoOptions, args=arguments, prog="skillscape video")
     skill = _parsed(options.skill)
+    allow_run(options.run, options.env)
 
     from skillscape.experiments.videos import Wish, film_run
 

@@ -7,6 +7,8 @@ Nothing here needs JAX: figures, the command line and the Gymnasium registry rea
 
 import difflib
 import json
+import os
+import stat
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +31,8 @@ OWN_MAX_STEP = 0.95
 OWN_HORIZON = 50
 LARGEST_SIDE = 200
 """Float32 separates a wall from the margin kept to it only while coordinates stay in the hundreds."""
+LARGEST_FILE = 1_000_000
+"""Bytes; the largest drawing needs a twentieth of that."""
 
 
 @dataclass(frozen=True)
@@ -273,8 +277,11 @@ def _builtin() -> dict[str, Layout]:
 
 
 def _read_layout(path: Path) -> Layout:
+    if "\0" in str(path):
+        raise UserError(f"A maze file cannot be called {str(path)!r}; check the path.")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        drawing = _read_regular(path)
+        text = drawing.decode("utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"There is no maze file {path}; check the path.") from None
     except UnicodeDecodeError:
@@ -283,7 +290,23 @@ def _read_layout(path: Path) -> Layout:
         raise UserError(
             f"The maze file {path} cannot be read ({error.strerror}); check that it is a file you may open."
         ) from error
-    return parse_layout(text, path.stem)
+    return parse_layout(text.replace("\r\n", "\n").replace("\r", "\n"), path.stem)
+
+
+def _read_regular(path: Path) -> bytes:
+    """The whole of a file that is not too large; a pipe, which might be waited for, and the like are refused."""
+    # Looked at after it is opened, so that it cannot become something else in between.
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise UserError(f"The maze file {path} cannot be read, since it is not a regular file; give a text file.")
+        with os.fdopen(opened, "rb", closefd=False) as file:
+            found = file.read(LARGEST_FILE + 1)
+    finally:
+        os.close(opened)
+    if len(found) > LARGEST_FILE:
+        raise UserError(f"The maze file {path} has more than {LARGEST_FILE:,} bytes; draw a smaller maze.")
+    return found
 
 
 def _outline(cells: tuple[Cell, ...]) -> tuple[Segment, ...]:

@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 import gymnasium
@@ -13,7 +13,9 @@ from jaxtyping import Float, Float32, Shaped, UInt8
 
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.envs.frames import IMAGE_SIDE, Scaling
-from skillscape.errors import UserError
+from skillscape.envs.modules import bring_in, missing, raised
+from skillscape.envs.urlb.camera import without_screen
+from skillscape.errors import EnvFault, UserError
 from skillscape.types import EnvSpec
 
 DEFAULT_HORIZON = 1000
@@ -25,6 +27,12 @@ CHANNELS = (1, 3, 4)
 SMALLEST_PICTURE = 16
 """Rows and columns from which a grid of bytes, or of numbers with channels, is taken for a picture, not a vector."""
 
+_HINTS = {
+    "unexpected keyword argument 'seed'": "let its reset() take the argument seed",
+    "values to unpack": "return (observation, reward, terminated, truncated, info) from its step()",
+}
+"""What to correct in an environment of the old interface, by what Python says of it."""
+
 
 @final
 class OwnEnv(HostEnv):
@@ -32,22 +40,25 @@ class OwnEnv(HostEnv):
 
     Dictionaries and tuples are flattened in Gymnasium's order, discrete parts of an observation become one-hot. An
     image, a Box of uint8 with 1, 3 or 4 channels last, stays one, scaled to 64 × 64; one in another form, or inside a
-    dictionary, is refused.
+    dictionary, is refused. Whatever the environment raises becomes an ``EnvFault``.
     """
 
     def __init__(self, identifier: str, inner: "gymnasium.Env[Any, Any]") -> None:
         self._identifier = identifier
         self._inner = inner
-        self._action_space = _continuous(identifier, inner.action_space)
+        self._seed = 0
+        with _faults(identifier, "when it was asked for its spaces"):
+            action_space, self._observation_space = inner.action_space, inner.observation_space
+        self._action_space = _continuous(identifier, action_space)
         self._low, self._high = (
             np.asarray(bound, np.float64).ravel() for bound in (self._action_space.low, self._action_space.high)
         )
         self._scale = (self._high - self._low) / 2
         limit = None if inner.spec is None else inner.spec.max_episode_steps
-        seen = _image_shape(identifier, inner.observation_space)
+        seen = _image_shape(identifier, self._observation_space)
         self._scaling = None if seen is None else Scaling(*seen[:2])
         shape = (
-            (_flat_size(identifier, inner.observation_space),) if seen is None else (IMAGE_SIDE, IMAGE_SIDE, seen[2])
+            (_flat_size(identifier, self._observation_space),) if seen is None else (IMAGE_SIDE, IMAGE_SIDE, seen[2])
         )
         self._spec = EnvSpec(shape, self._low.size, limit or DEFAULT_HORIZON)
         self._left = 0
@@ -59,9 +70,17 @@ class OwnEnv(HostEnv):
 
     def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
         """Begin the episode of this seed."""
-        obs, _ = self._inner.reset(seed=seed)
+        self._seed = seed
+        # What is seen may be drawn here for the first time.
+        drawing = contextlib.nullcontext() if self._scaling is None else without_screen()
+        with _faults(self._identifier, "in reset()", f" with seed {seed}"), drawing:
+            returned = self._inner.reset(seed=seed)
+        if not (isinstance(returned, tuple) and len(returned) == 2):
+            raise EnvFault(
+                f"{self._identifier} returned {_kind(returned)} from reset(), not the pair (observation, info)"
+            )
         self._left = self._spec.horizon
-        return self._observed(obs)
+        return self._observed(returned[0])
 
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
         """Take one step of the environment."""
@@ -71,27 +90,38 @@ class OwnEnv(HostEnv):
         raw = (self._low + self._scale * (action + np.float64(1))).astype(space.dtype).reshape(space.shape)
         # Rounding, here or in whatever computed the action, must not carry it out of the Box.
         raw = np.minimum(np.maximum(raw, space.low), space.high)
-        obs, reward, terminated, truncated, _ = self._inner.step(raw)
+        where = f" {self._spec.horizon - self._left + 1} after reset(seed={self._seed})"
+        with _faults(self._identifier, "in step()", f" at step{where}"):
+            obs, reward, terminated, truncated, _ = self._inner.step(raw)
+            terminated, truncated = bool(terminated), bool(truncated)
+        number = np.asarray(reward)
+        if number.shape or number.dtype.kind not in "biuf":
+            raise EnvFault(
+                f"{self._identifier} returned {_kind(reward)} as the reward from step(), not a number",
+                f" at step{where}",
+            )
         self._left -= 1
         # The environment's own limit cuts at the same step; ours only matters where it has none.
-        truncated = bool(truncated) or (self._left == 0 and not terminated)
+        truncated = truncated or (self._left == 0 and not terminated)
         if terminated or truncated:
             self._left = 0
-        return HostStep(self._observed(obs), float(reward), bool(terminated), truncated)
+        return HostStep(self._observed(obs), float(number), terminated, truncated)
 
     @property
     def steps_per_second(self) -> float:
         """How fast the environment wants to be shown."""
-        return float(self._inner.metadata.get("render_fps") or DEFAULT_STEPS_PER_SECOND)
+        with _faults(self._identifier, "when it was asked for its render_fps"):
+            return float(self._inner.metadata.get("render_fps") or DEFAULT_STEPS_PER_SECOND)
 
     def draw(self) -> UInt8[np.ndarray, "h w 3"]:
         """The environment's own picture of itself; see ``drawn`` of ``make_own``."""
-        try:
-            picture = self._inner.render()
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise _missing(self._identifier, error) from error
-        except NotImplementedError as error:
-            raise _undrawn(self._identifier) from error
+        with _faults(self._identifier, "in render()"), without_screen():
+            try:
+                picture = self._inner.render()
+            except gymnasium.error.DependencyNotInstalled as error:
+                raise missing(self._identifier, error) from error
+            except NotImplementedError as error:
+                raise _undrawn(self._identifier) from error
         if (
             not isinstance(picture, np.ndarray)
             or picture.ndim != 3
@@ -102,20 +132,23 @@ class OwnEnv(HostEnv):
         return picture
 
     def close(self) -> None:
-        """Close the environment."""
+        """Close the environment; one that fails to is not needed any more, so nothing ends over it."""
         self._left = 0
-        self._inner.close()
+        try:
+            self._inner.close()
+        except (Exception, SystemExit) as error:
+            warnings.warn(f"{self._identifier} {raised(error)} in close().", RuntimeWarning, stacklevel=2)
 
     def _observed(self, obs: Any) -> Shaped[np.ndarray, "..."]:  # noqa: ANN401  (whatever the space holds)
         if self._scaling is None:
             return self._flat(obs)
         picture = np.asarray(obs)
-        if picture.shape != self._inner.observation_space.shape or picture.dtype != np.uint8:
+        if picture.shape != self._observation_space.shape or picture.dtype != np.uint8:
             raise self._wrong(obs)
         return self._scaling(picture)
 
     def _flat(self, obs: Any) -> Float32[np.ndarray, " o"]:  # noqa: ANN401  (whatever the space holds)
-        space = self._inner.observation_space
+        space = self._observation_space
         try:
             # Flattening any other space makes a new array; a Box could hand out the environment's own memory.
             flat = obs if isinstance(space, spaces.Box) else spaces.flatten(space, obs)
@@ -126,15 +159,11 @@ class OwnEnv(HostEnv):
             raise self._wrong(obs)
         return vector
 
-    def _wrong(self, obs: Any) -> UserError:  # noqa: ANN401  (whatever came out)
-        got = (
-            f"of shape {obs.shape} and type {obs.dtype}"
-            if isinstance(obs, np.ndarray)
-            else f"of type {type(obs).__name__}"
-        )
-        return UserError(
-            f"{self._identifier} returned an observation {got}, which is not in its observation_space "
-            f"{self._inner.observation_space}: correct the one or the other."
+    def _wrong(self, obs: Any) -> EnvFault:  # noqa: ANN401  (whatever came out)
+        return EnvFault(
+            f"{self._identifier} returned an observation {_kind(obs).removeprefix('something ')}, which is not in its "
+            f"observation_space {self._observation_space}",
+            advice="correct the one or the other",
         )
 
 
@@ -143,43 +172,48 @@ def make_own(identifier: str, *, drawn: bool = False) -> OwnEnv:
 
     ``drawn``: made with the render mode "rgb_array", so that it can be looked at.
     """
-    try:
-        with warnings.catch_warnings():
-            if drawn:
-                # What Gymnasium says of a mode that is not there is said again, in one sentence, when it is drawn.
-                warnings.filterwarnings("ignore", ".*render_mode")
-            mode: dict[str, Any] = {"render_mode": "rgb_array"} if drawn else {}
-            inner = gymnasium.make(identifier, disable_env_checker=True, **mode)
-    except TypeError as error:
-        if drawn and "render_mode" in str(error):
-            raise _undrawn(identifier) from error
-        raise
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise _missing(identifier, error) from error
-    except gymnasium.error.Error as error:
-        raise _unknown(identifier, error) from error
-    except ModuleNotFoundError as error:
-        module, separator, _ = identifier.partition(":")
-        if separator and not _importable(module):
-            raise UserError(
-                f"The module {module} of {identifier} cannot be imported: install it, or put its folder on PYTHONPATH."
-            ) from error
-        raise _missing(identifier, error) from error
-    except ImportError as error:
-        raise _missing(identifier, error) from error
+    name = bring_in(identifier)
+    with _faults(identifier, "when it was made"), warnings.catch_warnings():
+        if drawn:
+            # What Gymnasium says of a mode that is not there is said again, in one sentence, when it is drawn.
+            warnings.filterwarnings("ignore", ".*render_mode")
+        mode: dict[str, Any] = {"render_mode": "rgb_array"} if drawn else {}
+        try:
+            inner = gymnasium.make(name, disable_env_checker=True, **mode)
+        except TypeError as error:
+            if drawn and "render_mode" in str(error):
+                raise _undrawn(identifier) from error
+            raise
+        except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+            raise missing(identifier, error) from error
+        except gymnasium.error.Error as error:
+            if name in gymnasium.registry:
+                raise
+            raise _unknown(identifier, error) from error
     try:
         return OwnEnv(identifier, inner)
     except UserError:
-        inner.close()
+        with contextlib.suppress(Exception, SystemExit):
+            inner.close()
         raise
 
 
-def _importable(module: str) -> bool:
+@contextlib.contextmanager
+def _faults(identifier: str, call: str, where: str = "") -> Iterator[None]:
+    """Whatever the user's code raises in here is told as the environment's fault; Ctrl-C is not."""
     try:
-        __import__(module)
-    except ImportError:
-        return False
-    return True
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        advice = next((hint for text, hint in _HINTS.items() if text in str(error)), "correct the environment")
+        raise EnvFault(f"{identifier} {raised(error)} {call}", where, advice) from error
+
+
+def _kind(value: Any) -> str:  # noqa: ANN401  (whatever came out)
+    if isinstance(value, np.ndarray):
+        return f"something of shape {value.shape} and type {value.dtype}"
+    return f"something of type {type(value).__name__}"
 
 
 def _undrawn(identifier: str) -> UserError:
@@ -187,10 +221,6 @@ def _undrawn(identifier: str) -> UserError:
         f"{identifier} does not draw itself: give it the render mode rgb_array, "
         f"with a render() that returns uint8 pixels [height, width, 3]."
     )
-
-
-def _missing(identifier: str, error: Exception) -> UserError:
-    return UserError(f"{identifier} needs a package that is not there ({error}): install it and try again.")
 
 
 def _unknown(identifier: str, error: Exception) -> UserError:

@@ -12,6 +12,7 @@ from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.host import OWN_PREFIX, PIXEL_DOMAINS, make_host
 from skillscape.envs.layouts import load_layout
+from skillscape.envs.modules import trust
 from skillscape.envs.urlb.tasks import DOMAINS, Domain
 from skillscape.errors import UserError, choose
 from skillscape.experiments.urlb import LEARNERS, SCRATCH, Part, Variant, shared_folder
@@ -116,6 +117,7 @@ def _domain(env: str) -> Domain | None:
 
 def _check_tasks(sweep: Sweep) -> None:
     for env in sweep.envs:
+        trust(env)  # the user has named the specification, and so all that stands in it
         if not is_host(env):
             load_layout(maze_name(env))
         elif _domain(env) is None:

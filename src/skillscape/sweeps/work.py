@@ -64,6 +64,8 @@ def perform(order: Order) -> Outcome:
             results = _patiently(order, log)
         except UserError as error:
             _note(log, f"failed: {error}")
+            if error.__cause__ is not None:
+                log.write("".join(traceback.format_exception(error.__cause__)))
             return Outcome(None, str(error))
         except (Interrupted, KeyboardInterrupt) as stop:
             _note(log, "stopped and saved" if isinstance(stop, Interrupted) else "stopped")
@@ -148,6 +150,7 @@ def _trained(order: Order, log: TextIO) -> dict[str, Any]:
 
 def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a PlannedRun, whose module is loaded late
     from skillscape.api import finetune, is_host, pretrain, train_from_scratch
+    from skillscape.envs.modules import trust
     from skillscape.presets import hosted_settings, settings
     from skillscape.sweeps.plan import changed
 
@@ -163,6 +166,7 @@ def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a Planne
         "resume": True,
         "on_progress": on_progress,
     }
+    trust(run.env)
     if run.kind == "finetune":
         finetune(runs / run.needs, run.task, skill=run.skill, snapshot=run.snapshot, **common)
         return

@@ -21,8 +21,8 @@ from jaxtyping import Float, PyTree, Shaped
 
 from skillscape.adaptation import best_tried, candidates, lasting_skill, regress
 from skillscape.envs.base import HostEnv
-from skillscape.errors import Interrupted, UserError
-from skillscape.replay import Replay, Visible
+from skillscape.errors import EnvFault, Interrupted, UserError
+from skillscape.replay import Mark, Replay, Visible
 from skillscape.training.checkpoint import keep_newest
 from skillscape.training.fused import TrainState
 from skillscape.training.jobs import Job, JobRun
@@ -120,10 +120,7 @@ class Collector:
 
     def _check_finite(self, obs: Shaped[np.ndarray, "..."], reward: float) -> None:
         if not (np.all(np.isfinite(obs)) and math.isfinite(reward)):
-            raise UserError(
-                f"{self._job.env} gave a state or reward that is not finite at step {self.step + 1:,}; "
-                "the run is saved up to shortly before: repair the environment and --resume."
-            )
+            raise EnvFault(f"{self._job.env} gave a state or reward that is not finite")
 
     def _episode_seed(self) -> int:
         return int(np.random.SeedSequence([self._job.seed, self._episode]).generate_state(1)[0] >> 1)
@@ -226,6 +223,8 @@ class _Loop:
         self._pace = Pace(step, self._job.steps)
         self._metrics: Metrics = {}
         self._measures: dict[str, float] = {}
+        # The run as it was before the newest block: what is kept of it where the environment breaks.
+        self._before: tuple[TrainState, dict[str, Any], Mark] | None = None
 
     def to_the_end(self, stop: threading.Event) -> None:
         collector, job = self._collector, self._job
@@ -254,7 +253,8 @@ class _Loop:
         collector = self._collector
         begin, end = collector.step, self._next_boundary()
         policy = self._job.backbone.acting(self._state.agent)
-        before, mark = collector.notes(), self._replay.mark()
+        mark = self._replay.mark()
+        self._before = self._state, collector.notes(), mark
         updates = self._updates(begin, end)
         if updates and not self._drawable(mark.visible):
             self._check_lengths(mark.visible)
@@ -262,12 +262,21 @@ class _Loop:
         learned = self._pool.submit(self._learn, self._state, updates, mark.visible)
         try:
             collector.advance(policy, end - begin)
-        except UserError:
-            # The environment broke: keep the run as it was before this block.
+        except UserError as error:
             learned.result()
-            self._save({"collector": before, "replay": self._replay.notes(mark)})
-            raise
+            raise self._broken(error, f"at step {collector.step + 1:,}") from error.__cause__
         self._state, self._metrics = learned.result()
+
+    def _broken(self, error: UserError, where: str) -> UserError:
+        """Save the run as it was before the newest block, and say where the environment broke."""
+        saved = "nothing is lost"
+        if self._before is not None:
+            self._state, notes, mark = self._before
+            self._save({"collector": notes, "replay": self._replay.notes(mark)})
+            saved = f"the run is saved up to step {notes['step']:,}"
+        if not isinstance(error, EnvFault):
+            return error
+        return UserError(f"{error.what} {where}; {saved}: {error.advice} and --resume.")
 
     def _judged_skill(self) -> Float[np.ndarray, " z"]:
         """The skill that the steps so far speak for."""
@@ -362,7 +371,10 @@ class _Loop:
     def _measure(self) -> None:
         collector = self._collector
         policy = self._job.backbone.acting(self._state.agent)
-        self._measures = dict(self._evaluate(self._run, policy, collector.skill_for_evaluation(), collector.step))
+        try:
+            self._measures = dict(self._evaluate(self._run, policy, collector.skill_for_evaluation(), collector.step))
+        except EnvFault as fault:
+            raise self._broken(fault, f"in the evaluation at step {collector.step:,}") from fault.__cause__
         self._evaluation_log.write(collector.step, self._measures)
 
 

@@ -3,8 +3,10 @@
 import fcntl
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
+import stat
 import subprocess
 import types
 import typing
@@ -13,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 
@@ -311,12 +313,26 @@ def check_free(folder: Path, *, force: bool) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes off a run folder."""
-    with (folder / ".lock").open("w") as file:
+    with _opened_lock(folder / ".lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Busy(f"{folder} is being trained by another process; wait for it or choose another --out.") from error
         yield
+
+
+def _opened_lock(path: Path) -> TextIO:
+    """The lock of a run, made if it is not there; a stranger's folder may have put something else in its place."""
+    try:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if not path.is_symlink():
+            raise UserError(f"{path} cannot be opened ({error.strerror}); choose another --out.") from error
+        raise UserError(f"{path} is a symbolic link, which a lock must not be; delete it and try again.") from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise UserError(f"{path} is not a regular file, which a lock must be; delete it and try again.")
+    return os.fdopen(opened, "r+")
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:

@@ -66,6 +66,27 @@ def test_a_wish_for_no_pictures_is_told(backends, monkeypatch, wish):
     assert backends.tried == []
 
 
+def test_others_draw_with_what_was_found_for_that_moment(backends, monkeypatch):
+    backends.working = ("osmesa",)
+    monkeypatch.setattr(camera, "rendering_backend", find)
+    monkeypatch.setitem(sys.modules, "mujoco", SimpleNamespace())
+    with camera.without_screen():
+        assert os.environ["MUJOCO_GL"] == "osmesa"
+    assert "MUJOCO_GL" not in os.environ
+
+
+def test_others_that_cannot_draw_are_told_what_to_install(backends, monkeypatch):
+    monkeypatch.setattr(camera, "rendering_backend", find)
+    monkeypatch.setitem(sys.modules, "mujoco", SimpleNamespace())
+    with camera.without_screen():
+        pass  # pygame, say, which needs none of it
+    with pytest.raises(UserError, match="none can be drawn here"), camera.without_screen():
+        raise RuntimeError("no OpenGL")
+    monkeypatch.delitem(sys.modules, "mujoco")
+    with pytest.raises(RuntimeError, match="no OpenGL"), camera.without_screen():
+        raise RuntimeError("no OpenGL")
+
+
 _SECOND_TRY = """
 import os
 from skillscape.envs.host import make_host

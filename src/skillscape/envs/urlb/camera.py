@@ -144,6 +144,27 @@ def rendering_backend() -> str:
     raise UserError(f"Pictures are needed, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
 
 
+@contextmanager
+def without_screen() -> Iterator[None]:
+    """Whatever draws with MuJoCo in here, for instance an environment of Gymnasium, needs no screen."""
+    if "mujoco" not in sys.modules:
+        yield
+        return
+    try:
+        backend = rendering_backend()
+    except UserError as none_works:
+        # What is drawn in here may have nothing to do with MuJoCo.
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            raise none_works from error
+        return
+    with _environment(backend):
+        yield
+
+
 def try_backend(backend: str) -> None:
     """Make what drawing needs and free it again; whatever goes wrong is raised."""
     before = set(sys.modules)
