@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from skillscape.envs.layouts import load_layout
+from skillscape.envs.layouts import load_layout, parse_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import (
     coverage,
     distinguishability,
-    entropy,
     measure,
-    mutual_information,
     reach,
+    rollouts_per_skill,
     skill_accuracy,
 )
 
@@ -37,6 +36,35 @@ def scattered(skills, rollouts=10, steps=50, seed=0):
     return positions
 
 
+def open_maze(side):
+    """A square without inner walls."""
+    return parse_layout("\n".join(["S" + "." * (side - 1), *["." * side] * (side - 1)]), f"open {side}")
+
+
+def wandering(layout, skills, rollouts, seed, steps=50, pull=0.3, noise=0.3):
+    """Walks from the middle of an open rectangle around a maze, pulled to a place of each skill; [k, r, t + 1, 2]."""
+    generator = np.random.default_rng(seed)
+    low, high = open_bounds(layout)
+    homes = low + (high - low) * np.random.default_rng(skills).uniform(0.1, 0.9, size=(skills, 1, 2))
+    place = np.broadcast_to((low + high) / 2, (skills, rollouts, 2))
+    path = [place]
+    for _ in range(steps):
+        toward = homes - place
+        toward = toward / np.maximum(1, np.linalg.norm(toward, axis=-1, keepdims=True))
+        place = place + np.clip(pull * toward + noise * generator.normal(size=place.shape), -0.95, 0.95)
+        place = np.where(place < low, 2 * low - place, np.where(place > high, 2 * high - place, place))
+        path.append(place)
+    return np.stack(path, axis=2)
+
+
+def open_bounds(layout):
+    """Corners of a rectangle without solid cells: all of an open maze, the first column of square_a."""
+    if layout is SQUARE:
+        return np.array([-0.45, -4.45]), np.array([0.45, 0.45])
+    low, high = layout.bounds
+    return low + 1e-6, high - 1e-6
+
+
 def quarter_centres(cell):
     """Centres of the sixteen quarter-cells of a cell, [16, 2]."""
     offsets = -0.375 + 0.25 * np.arange(4)
@@ -45,100 +73,77 @@ def quarter_centres(cell):
 
 def test_skills_with_one_law_cannot_be_told_apart():
     positions = scattered(skills=5, rollouts=40)
-    assert distinguishability(positions, SQUARE) < 0.01
-    assert skill_accuracy(positions, SQUARE) == pytest.approx(1 / 5, abs=0.02)
+    assert distinguishability(positions, SQUARE).value < 0.01
+    assert skill_accuracy(positions, SQUARE).value == pytest.approx(1 / 5, abs=0.02)
 
 
 def test_identical_rollouts_give_exactly_chance():
     positions = np.repeat(scattered(skills=1), 4, axis=0)
-    assert skill_accuracy(positions, SQUARE) == pytest.approx(1 / 4, abs=1e-12)
-    assert distinguishability(positions, SQUARE) == 0.0
+    assert skill_accuracy(positions, SQUARE).value == pytest.approx(1 / 4, abs=1e-12)
+    assert distinguishability(positions, SQUARE).value == pytest.approx(0, abs=1e-6)
 
 
 def test_skills_in_separate_cells_are_told_apart_perfectly():
-    positions = hovering(CELLS[:10])
-    assert distinguishability(positions, SQUARE) == pytest.approx(np.log(10))
-    assert skill_accuracy(positions, SQUARE) == 1.0
+    positions = hovering(CELLS[:10], rollouts=20)
+    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(10), abs=0.01)
+    assert skill_accuracy(positions, SQUARE) == (1.0, 0.0)
 
 
 def test_half_overlap_of_two_skills():
-    # Half of each skill's time is in a shared cell: H(S) = 3/2 log 2, H(S, Z) = 2 log 2, and the corrections cancel
-    # (2 + 1 − 3 = 0). A guess is sure in the private cells and a coin toss in the shared one.
-    positions = hovering([(0, -2), (0, -4)])
+    # Half of each skill's time is in a shared cell: I = (H(S) = 3/2 log 2) + (H(Z) = log 2) − (H(S, Z) = 2 log 2). A
+    # guess is sure in the private cells and a coin toss in the shared one.
+    positions = hovering([(0, -2), (0, -4)], rollouts=20)
     positions[:, :, 6:] = (2, -2)
-    assert distinguishability(positions, SQUARE) == pytest.approx(np.log(2) / 2)
-    assert skill_accuracy(positions, SQUARE) == pytest.approx(0.75)
-
-
-def test_information_of_a_table_done_by_hand():
-    # Places a, b, c seen (3, 1, 0) times with skill 0 and (0, 2, 2) times with skill 1.
-    counts = np.array([[3, 1, 0], [0, 2, 2]])
-    places = -(2 * 3 / 8 * np.log(3 / 8) + 1 / 4 * np.log(1 / 4))
-    pairs = -(3 / 8 * np.log(3 / 8) + 1 / 8 * np.log(1 / 8) + 2 * 1 / 4 * np.log(1 / 4))
-    plug_in = places + np.log(2) - pairs
-    assert mutual_information(counts, corrected=False) == pytest.approx(plug_in)
-    # Bins in use: three places, two skills, four pairs; (3 − 1) + (2 − 1) − (4 − 1) = 0.
-    assert mutual_information(counts) == pytest.approx(plug_in)
-    # An independent pair where the corrections do not cancel: two, two and four bins.
-    assert mutual_information(np.array([[5, 5], [5, 5]])) == pytest.approx((1 + 1 - 3) / 40)
-
-
-def test_the_correction_removes_most_of_the_bias():
-    generator = np.random.default_rng(0)
-    joint = generator.dirichlet(np.ones(4 * 15)).reshape(4, 15)
-    truth = np.sum(joint * np.log(joint / joint.sum(0) / joint.sum(1, keepdims=True)))
-    samples = generator.multinomial(600, joint.ravel(), size=300).reshape(300, 4, 15)
-    plain = np.mean([mutual_information(counts, corrected=False) for counts in samples]) - truth
-    better = np.mean([mutual_information(counts) for counts in samples]) - truth
-    assert plain > 0.02
-    assert abs(better) < 0.3 * plain
-
-    uniform = generator.multinomial(200, np.full(20, 1 / 20), size=300)
-    assert np.mean([entropy(counts, corrected=False) for counts in uniform]) < np.log(20) - 0.03
-    assert np.mean([entropy(counts) for counts in uniform]) == pytest.approx(np.log(20), abs=0.005)
+    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2) / 2, abs=0.01)
+    assert skill_accuracy(positions, SQUARE).value == pytest.approx(0.75)
 
 
 def test_the_start_does_not_count_against_telling_apart():
     # One step only: half of all states are the common start.
-    positions = hovering([(0, -2), (0, -4)], steps=1)
-    assert distinguishability(positions, SQUARE) == pytest.approx(np.log(2))
-    assert skill_accuracy(positions, SQUARE) == 1.0
+    positions = hovering([(0, -2), (0, -4)], steps=1, rollouts=20)
+    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.01)
+    assert skill_accuracy(positions, SQUARE).value == 1.0
 
 
-def test_accuracy_is_measured_on_rollouts_not_fitted_on():
-    # Each rollout stays in a cell of its own, so nothing learned from one half helps on the other.
-    positions = np.tile(CELLS[:16].reshape(4, 4, 1, 2), (1, 1, 11, 1))
-    positions[:, :, 0] = START
-    assert skill_accuracy(positions, SQUARE) == pytest.approx(1 / 4)
+def test_shuffled_labels_leave_no_information():
+    # Rollouts that each stay in one place of their own are the hardest case: counts of states look like evidence.
+    generator = np.random.default_rng(0)
+    places = CELLS[generator.integers(len(CELLS), size=(10, 20))] + generator.uniform(-0.4, 0.4, size=(10, 20, 2))
+    positions = np.repeat(places[:, :, None], 51, axis=2)
+    information, accuracy = distinguishability(positions, SQUARE), skill_accuracy(positions, SQUARE)
+    assert information.value <= 0.01
+    assert accuracy.value == pytest.approx(1 / 10, abs=0.05)
 
 
-def test_halves_are_halves():
-    # Skill 1 alternates between two cells; two rollouts are enough to know both, one is not.
-    positions = hovering([(0, -2), (0, -4)])
-    positions[1, 1::2, 1:] = (2, -4)
-    assert skill_accuracy(positions, SQUARE) == 1.0
+def test_walls_stop_what_neighbours_tell():
+    # Two corridors a wall apart, never the same quarter-cell twice within a skill.
+    generator = np.random.default_rng(0)
+    upper = np.stack([generator.uniform(-0.45, 2.45, (20, 11)), generator.uniform(-2.45, -2.05, (20, 11))], axis=-1)
+    lower = np.stack([generator.uniform(-0.45, 2.45, (20, 11)), generator.uniform(-3.95, -3.55, (20, 11))], axis=-1)
+    positions = np.stack([upper, lower])
+    assert skill_accuracy(positions, SQUARE).value == 1.0
+    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.03)
 
 
 def test_unseen_quarter_cells_fall_back_on_the_cell():
     positions = hovering([(0, -2), (0, -4)], rollouts=2)
     positions[:, 0, 1:] += (0.3, 0.3)
     positions[:, 1, 1:] -= (0.3, 0.3)
-    assert skill_accuracy(positions, SQUARE) == 1.0
+    assert skill_accuracy(positions, SQUARE).value == 1.0
 
 
-def test_quarter_cells_count_before_cells():
-    # Skill 0 is rarely in the cell where skill 1 always is, but in another corner of it.
-    positions = hovering([(0, -4), (0, -2)])
-    positions[0, :, -1] = (-0.3, -2.3)
-    assert skill_accuracy(positions, SQUARE) == 1.0
+def test_the_standard_error_is_that_of_repetitions():
+    repeated = [distinguishability(wandering(SQUARE, 4, 20, seed), SQUARE) for seed in range(12)]
+    spread = np.std([one.value for one in repeated])
+    assert spread / 2 < np.mean([one.error for one in repeated]) < 2 * spread
 
 
-def test_uneven_halves_test_every_rollout_once():
-    positions = hovering([(0, -2), (0, -4)], rollouts=3)
-    positions[0, 2, 1:] = (0, -4)
-    # Fitted on rollout 0: the stray is wrong, three of four right. Fitted on 1 and 2: skill 0 has half of its counts in
-    # each cell and skill 1 all in the second, so both test rollouts are right.
-    assert skill_accuracy(positions, SQUARE) == pytest.approx(5 / 6)
+def test_one_skill_has_nothing_to_tell_apart():
+    measures = measure(scattered(skills=1), SQUARE)
+    assert measures.coverage > 0
+    assert measures[2:] == (None, None, None, None)
+    with pytest.raises(UserError, match="at least 2 skills"):
+        distinguishability(scattered(skills=1), SQUARE)
 
 
 def test_coverage_counts_quarter_cells_once():
@@ -166,19 +171,48 @@ def test_reach_counts_moves_around_walls(place, moves):
     assert reach(positions, SQUARE) == pytest.approx(moves / 12)
 
 
+def test_coverage_and_reach_are_those_of_200_episodes():
+    # Of 1,000 rollouts of one policy, one goes far; 200 of them find it with a chance of 1/5.
+    positions = np.zeros((1, 1000, 3, 2))
+    positions[0, 123, 1:] = (0, -4)
+    assert coverage(positions, SQUARE) == pytest.approx((1 + 1 / 5) / 272)
+    assert reach(positions, SQUARE) == pytest.approx(4 / 12 / 5)
+    # With up to 200 episodes all of them count, whatever the number of skills.
+    assert coverage(positions[:, 24:224], SQUARE) == pytest.approx(2 / 272)
+    assert reach(positions[:, 24:224], SQUARE) == pytest.approx(4 / 12)
+    shared = positions[:, :500].reshape(10, 50, 3, 2)
+    assert coverage(shared, SQUARE) == pytest.approx((1 + 20 / 50) / 272)
+
+
+def test_coverage_does_not_depend_on_the_number_of_rollouts():
+    walks = wandering(SQUARE, 4, 400, seed=0)
+    few, many = np.mean([coverage(walks[:, i : i + 50], SQUARE) for i in range(0, 400, 50)]), coverage(walks, SQUARE)
+    assert few == pytest.approx(many, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("least", "skills", "cells", "wanted"),
+    [(20, 10, 17, 20), (20, 20, 17, 20), (20, 2, 17, 100), (20, 1, 17, 200), (20, 10, 900, 200), (4, 1, 17, 40)],
+)
+def test_more_rollouts_with_few_skills_and_in_large_mazes(least, skills, cells, wanted):
+    layout = open_maze(round(cells**0.5)) if cells > 17 else SQUARE
+    assert rollouts_per_skill(least, skills, layout) == wanted
+
+
 def test_the_order_of_skills_does_not_matter():
     positions = scattered(skills=6, rollouts=4, steps=8, seed=1)
     shuffled = positions[np.random.default_rng(2).permutation(6)]
     np.testing.assert_allclose(measure(shuffled, SQUARE), measure(positions, SQUARE), rtol=1e-12)
 
 
-def test_measure_gathers_the_four_numbers():
+def test_measure_gathers_all_numbers():
     positions = scattered(skills=3, rollouts=4, steps=8).astype(np.float32)
     measures = measure(positions, SQUARE)
     assert measures.coverage == coverage(positions, SQUARE)
     assert measures.reach == reach(positions, SQUARE)
-    assert measures.distinguishability == distinguishability(positions, SQUARE)
-    assert measures.skill_accuracy == skill_accuracy(positions, SQUARE)
+    information, accuracy = distinguishability(positions, SQUARE), skill_accuracy(positions, SQUARE)
+    assert (measures.distinguishability, measures.distinguishability_error) == information
+    assert (measures.skill_accuracy, measures.skill_accuracy_error) == accuracy
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 5, 3), (3, 4, 1, 2), (0, 4, 5, 2)])
@@ -204,5 +238,5 @@ def test_solid_rock_inside_the_bounds_is_outside():
 
 
 def test_one_rollout_is_too_few_for_accuracy():
-    with pytest.raises(UserError, match="at least 2 rollouts"):
+    with pytest.raises(UserError, match="at least 2 rollouts per skill"):
         skill_accuracy(hovering([(0, -2), (0, -4)], rollouts=1), SQUARE)
