@@ -27,13 +27,14 @@ from skillscape.evaluation.summary import Summary, summarise
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.presets import hosted_settings, settings
+from skillscape.training.files import write_json
 from skillscape.training.fused import TrainState
 from skillscape.training.hosted import Evaluate, train_job
 from skillscape.training.jobs import FORMAT as JOB_FORMAT
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import train_all
-from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders, write_json
+from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders
 
 OnProgress = Callable[[Any, int, str, Mapping[str, float]], None]
 """Told now and then: run, step, pace in words, the newest metrics and measures."""
