@@ -19,7 +19,7 @@ from skillscape.envs.host import MAZE_PREFIX
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
-from skillscape.errors import UserError, choose
+from skillscape.errors import Unwritable, UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure
 from skillscape.evaluation.rollouts import skill_rollouts
@@ -354,7 +354,10 @@ def seen_rollouts(
 def _write_job_results(run: JobRun) -> None:
     """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
     job = run.config
-    last = {name: values[-1] for name, values in read_metrics(run.folder / "evaluation.csv").items()}
+    path = run.folder / "evaluation.csv"
+    last = {name: values[-1] for name, values in read_metrics(path).items() if values}
+    if last.get("step") != job.steps:
+        raise UserError(f"{path} is damaged: it has no row of the last step; restore it or train again with --force.")
     results = {
         "method": job.method,
         "phase": job.phase,
@@ -471,8 +474,14 @@ def evaluate_state(run: Run, state: TrainState) -> Mapping[str, float]:
 
 
 def _keep_rollouts(folder: Path, step: int, positions: Float[np.ndarray, "k r t d"]) -> None:
-    (folder / "rollouts").mkdir(exist_ok=True)
-    np.savez_compressed(folder / "rollouts" / f"{step:012d}.npz", positions=positions)
+    path = folder / "rollouts" / f"{step:012d}.npz"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        np.savez_compressed(path, positions=positions)
+    except OSError as error:
+        raise Unwritable(
+            f"{path} cannot be written ({error.strerror}), so training stopped; put that right and go on with --resume."
+        ) from error
 
 
 def _write_results(run: Run) -> None:

@@ -12,6 +12,14 @@ class Busy(UserError):
     """The run is being trained by another process."""
 
 
+class Unwritable(UserError):
+    """A log of a run cannot be written; the run saves what it can and stops."""
+
+
+class Notice(UserWarning):
+    """What a user is told while the work goes on."""
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 

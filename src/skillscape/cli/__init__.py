@@ -2,7 +2,9 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
@@ -11,7 +13,7 @@ from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.cli.video import video_command
-from skillscape.errors import Interrupted, UserError, choose
+from skillscape.errors import Interrupted, Notice, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
 
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(given)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            _dispatch(given)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
         sys.exit(2)
@@ -55,6 +59,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         print(f"skillscape: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(2)
+
+
+def _tell(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A notice is one line, in place of a progress line that stands there; other warnings look as Python has them."""
+    clear = "\r\033[K" if sys.stderr.isatty() else ""
+    if issubclass(category, Notice):
+        print(f"{clear}skillscape: {message}", file=sys.stderr, flush=True)
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def _dispatch(arguments: list[str]) -> None:

@@ -191,7 +191,19 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
                 colour, line = looks[method]
                 low, high = bootstrap_interval(values, resamples=2000)
                 axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
-                axes.plot(steps, np.mean(values, axis=0), color=colour, linestyle=line, linewidth=1.5)
+                # A line through one point cannot be seen.
+                dot = "o" if len(steps) == 1 else None
+                axes.plot(
+                    steps,
+                    np.mean(values, axis=0),
+                    color=colour,
+                    linestyle=line,
+                    linewidth=1.5,
+                    marker=dot,
+                    markersize=4,
+                )
+                if dot:
+                    axes.vlines(steps, low, high, color=colour, alpha=0.4)
             axes.set_ylabel(MEASURE_LABELS.get(measure, measure))
             axes.set_xlabel("environment steps")
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
