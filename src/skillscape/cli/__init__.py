@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _tell
+            warnings.simplefilter("default", Notice)
             _dispatch(given)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
