@@ -20,7 +20,7 @@ from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
 from skillscape.envs.modules import trust
-from skillscape.errors import UserError, choose
+from skillscape.errors import Unwritable, UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure, rollouts_per_skill
 from skillscape.evaluation.rollouts import number_shown, skill_rollouts
@@ -28,13 +28,14 @@ from skillscape.evaluation.summary import Summary, summarise_measured
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.presets import hosted_settings, settings
+from skillscape.training.files import write_json
 from skillscape.training.fused import TrainState
 from skillscape.training.hosted import Evaluate, train_job
 from skillscape.training.jobs import FORMAT as JOB_FORMAT
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import train_all
-from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders, write_json
+from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders
 
 OnProgress = Callable[[Any, int, str, Mapping[str, float]], None]
 """Told now and then: run, step, pace in words, the newest metrics and measures."""
@@ -362,7 +363,10 @@ def _told(measures: MazeMeasures) -> dict[str, float]:
 def _write_job_results(run: JobRun) -> None:
     """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
     job = run.config
-    last = {name: values[-1] for name, values in read_metrics(run.folder / "evaluation.csv").items()}
+    path = run.folder / "evaluation.csv"
+    last = {name: values[-1] for name, values in read_metrics(path).items() if values}
+    if last.get("step") != job.steps:
+        raise UserError(f"{path} is damaged: it has no row of the last step; restore it or train again with --force.")
     results = {
         "method": job.method,
         "phase": job.phase,
@@ -484,8 +488,14 @@ def _per_skill(config: Pretraining) -> int:
 
 
 def _keep_rollouts(folder: Path, step: int, positions: Float[np.ndarray, "k r t d"]) -> None:
-    (folder / "rollouts").mkdir(exist_ok=True)
-    np.savez_compressed(folder / "rollouts" / f"{step:012d}.npz", positions=positions)
+    path = folder / "rollouts" / f"{step:012d}.npz"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        np.savez_compressed(path, positions=positions)
+    except OSError as error:
+        raise Unwritable(
+            f"{path} cannot be written ({error.strerror}), so training stopped; put that right and go on with --resume."
+        ) from error
 
 
 def _write_results(run: Run) -> None:
@@ -497,7 +507,7 @@ def _write_results(run: Run) -> None:
         "seed": config.seed,
         "steps": config.iterations * config.steps_per_iteration,
         "rollouts_per_skill": _per_skill(config),
-        "measures": measures._asdict(),
+        "measures": _told(measures),
     }
     write_json(run.folder / "results.json", results)
 

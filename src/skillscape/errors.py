@@ -25,6 +25,14 @@ class EnvFault(UserError):
         return f"{self.what}{self.where}: {self.advice}."
 
 
+class Unwritable(UserError):
+    """A log of a run cannot be written; the run saves what it can and stops."""
+
+
+class Notice(UserWarning):
+    """What a user is told while the work goes on."""
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 

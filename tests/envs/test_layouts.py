@@ -241,3 +241,70 @@ def test_geometry_does_not_load_jax():
         "import sys, skillscape.envs.layouts as l; l.load_layout('square_a').distances; sys.exit('jax' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Layouts from files that may be damaged
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", 5),
+        ("note", None),
+        ("cells", None),
+        ("cells", []),
+        ("cells", "cells"),
+        ("cells", [[0, 0], [0, 0], [1, 0]]),
+        ("cells", [[0, 0], [1.0, 0]]),
+        ("cells", [[0, 0], [True, 0]]),
+        ("cells", [[0, 0], [1]]),
+        ("cells", [[0, 0], [1, None]]),
+        ("cells", [[0, 0], [10**9, 0]]),
+        ("cells", [[0, 0], [5, 0]]),
+        ("walls", None),
+        ("walls", 3),
+        ("walls", [[]]),
+        ("walls", [[[0, 0], [0, "1"]]]),
+        ("walls", [[[0, 0], [1, 1]]]),
+        ("walls", [[[0, 0], [0, float("inf")]]]),
+        ("walls", [[[0, 0], [0, 1e12]]]),
+        ("walls", [[[-0.5, 0.5], [1.5, 0.5]], [[0.5, -0.5], [0.5, 0.5]]]),
+        ("start", None),
+        ("start", [9, 9]),
+        ("start", [-1, "0"]),
+        ("evaluation_start", [9.0, 9.0]),
+        ("evaluation_start", [0.0]),
+        ("evaluation_start", [float("nan"), 0.0]),
+        ("goals", [[9, 9]]),
+        ("goals", {}),
+        ("max_step", 0),
+        ("max_step", 1.5),
+        ("max_step", None),
+        ("max_step", float("nan")),
+        ("horizon", 0),
+        ("horizon", -1),
+        ("horizon", 2.5),
+        ("horizon", True),
+        ("horizon", 10**9),
+        ("colour", "red"),
+    ],
+)
+def test_a_damaged_layout_is_one_sentence_about_its_field(field, value):
+    values = json.loads(json.dumps(parse_layout("S..", "own").to_json()))
+    Layout.from_json(values)
+    with pytest.raises(UserError, match="The layout of the maze is damaged") as caught:
+        Layout.from_json({**values, field: value})
+    assert "\n" not in str(caught.value)
+    assert field in str(caught.value) or "walls" in str(caught.value)
+
+
+def test_a_layout_without_a_field_is_damaged():
+    values = parse_layout("S..", "own").to_json()
+    del values["start"]
+    with pytest.raises(UserError, match="start is missing"):
+        Layout.from_json(values)
+
+
+def test_a_maze_as_long_as_they_get_reads_back():
+    layout = parse_layout("S" + "." * 199, "own")
+    assert Layout.from_json(json.loads(json.dumps(layout.to_json()))) == layout

@@ -216,6 +216,17 @@ def test_one_seed_is_a_line_without_a_band(saved, tmp_path):
     assert (len(axes.lines), len(axes.collections)) == (1, 0)
 
 
+def test_a_curve_of_one_point_is_a_dot_and_its_band_an_upright_line(saved, tmp_path):
+    one, two = (np.array([1000]), np.array([[1.0], [3.0]])), (np.array([0, 9]), np.array([[1.0, 2.0]]))
+    mazes.curves_figure({"return": {"DIAYN": one}, "loss": {"DIAYN": two}}, tmp_path / "curves.png")
+    first, second = saved[0].axes
+    (dot,) = first.lines
+    assert (dot.get_marker(), dot.get_xdata().tolist(), dot.get_ydata().tolist()) == ("o", [1000], [2.0])
+    assert len(first.collections) == 2
+    assert second.lines[0].get_marker() == "None"
+    assert len(second.collections) == 0
+
+
 def test_methods_keep_their_look_when_one_is_missing(saved, tmp_path):
     given = curves(("SD3", "DIAYN", "CIC"))
     del given["distinguishability"]["SD3"]

@@ -155,7 +155,7 @@ def test_damaged_results_are_told(tmp_path):
     run = planned()[0]
     (tmp_path / run.folder).mkdir(parents=True)
     (tmp_path / run.folder / "results.json").write_text("{")
-    assert "results.json is damaged; delete it" in perform(order(run, tmp_path)).reason
+    assert "results.json is damaged: it is not JSON; delete it" in perform(order(run, tmp_path)).reason
 
 
 def test_whether_a_node_sees_the_folder(tmp_path):

@@ -17,7 +17,9 @@ from skillscape.training.checkpoint import (
     checkpoints,
     keep_newest,
     load_newest,
+    load_notes,
     load_tree,
+    load_tree_and_notes,
     save_tree,
 )
 
@@ -185,6 +187,30 @@ def foreign_format(folder):
     (folder / "arrays.json").write_text(json.dumps({**description, "format": "other-checkpoint-9"}))
 
 
+def change_a_note(folder):
+    path = folder / "arrays.json"
+    path.write_text(path.read_text().replace('"episode": 41', '"episode": 42'))
+
+
+def drop_the_notes(folder):
+    description = json.loads((folder / "arrays.json").read_text())
+    del description["notes"]
+    (folder / "arrays.json").write_text(json.dumps(description))
+
+
+def nest_the_description(folder):
+    (folder / "arrays.json").write_text('{"notes": ' + "[" * 100_000 + "]" * 100_000 + "}")
+
+
+def count_too_far(folder):
+    (folder / "arrays.json").write_text('{"arrays": ' + "9" * 5_000 + "}")
+
+
+def link_the_arrays(folder):
+    (folder / "arrays.safetensors").rename(folder / "elsewhere")
+    (folder / "arrays.safetensors").symlink_to(folder / "elsewhere")
+
+
 def drop_the_arrays(folder):
     (folder / "arrays.safetensors").unlink()
 
@@ -194,14 +220,20 @@ def folder_for_a_file(folder):
     (folder / "arrays.json").mkdir()
 
 
+NOTES = {"collector": {"episode": 41, "return": -1.5e-300, "skill": [0.1, -0.0]}, "replay": {"state": 2**127 + 1}}
 DAMAGES = [
     (truncate, "damaged"),
     (flip_a_bit, "damaged"),
     (empty_the_arrays, "damaged"),
     (break_the_description, "damaged"),
     (garble_the_description, "damaged"),
-    (list_as_description, "not a checkpoint"),
+    (list_as_description, "damaged"),
     (foreign_format, "not a checkpoint"),
+    (change_a_note, "damaged"),
+    (drop_the_notes, "damaged"),
+    (nest_the_description, "damaged"),
+    (count_too_far, "damaged"),
+    (link_the_arrays, "damaged"),
     (drop_the_arrays, "missing"),
     (folder_for_a_file, "damaged"),
 ]
@@ -209,7 +241,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("damage", "word"), DAMAGES)
 def test_damage_is_told_in_one_sentence(tmp_path, damage, word):
-    save_tree(tmp_path / "saved", tree())
+    save_tree(tmp_path / "saved", tree(), notes=NOTES)
     damage(tmp_path / "saved")
     with pytest.raises(UserError, match=word) as caught:
         load_tree(tmp_path / "saved", tree())
@@ -220,12 +252,44 @@ def test_damage_is_told_in_one_sentence(tmp_path, damage, word):
 @pytest.mark.parametrize(("damage", "word"), DAMAGES)
 def test_the_previous_good_checkpoint_is_offered(tmp_path, damage, word):
     for step in (100, 200, 300):
-        save_tree(checkpoint_folder(tmp_path, step), tree(step))
+        save_tree(checkpoint_folder(tmp_path, step), tree(step), notes=NOTES)
     damage(checkpoint_folder(tmp_path, 200))
     damage(checkpoint_folder(tmp_path, 300))
     with pytest.raises(UserError, match=f"{word}.*delete it to go on from .*000000000100") as caught:
         load_newest(tmp_path, tree())
     assert is_a_sentence(caught.value)
+
+
+def test_notes_come_back_with_their_tree(tmp_path):
+    save_tree(tmp_path / "saved", tree(), notes=NOTES)
+    restored, notes = load_tree_and_notes(tmp_path / "saved", tree(seed=1))
+    assert bits(restored) == bits(tree())
+    assert notes == load_notes(tmp_path / "saved") == NOTES
+
+
+def test_notes_that_were_not_given_are_missed(tmp_path):
+    save_tree(tmp_path / "saved", tree())
+    with pytest.raises(UserError, match="has no notes"):
+        load_notes(tmp_path / "saved")
+
+
+def test_a_checkpoint_of_an_earlier_version_is_called_that(tmp_path):
+    for step in (100, 200):
+        save_tree(checkpoint_folder(tmp_path, step), tree())
+        path = checkpoint_folder(tmp_path, step) / "arrays.json"
+        path.write_text(path.read_text().replace("skillscape-checkpoint-2", "skillscape-checkpoint-1"))
+    with pytest.raises(UserError, match=r"earlier version of skillscape.*none before it can be read either.*--force"):
+        load_newest(tmp_path, tree())
+
+
+def test_a_folder_of_checkpoints_that_is_a_link_is_neither_read_nor_cleared(tmp_path):
+    for step in (100, 200, 300):
+        save_tree(checkpoint_folder(tmp_path / "elsewhere", step), tree())
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    for use in (lambda folder: load_newest(folder, tree()), lambda folder: keep_newest(folder, 1)):
+        with pytest.raises(UserError, match="symbolic link"):
+            use(tmp_path / "checkpoints")
+    assert len(checkpoints(tmp_path / "elsewhere")) == 3
 
 
 def test_a_lone_damaged_checkpoint_says_to_start_again(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import toys
+from full_disk import fill
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.errors import EnvFault, Interrupted, UserError
@@ -136,10 +138,10 @@ def measure(run, policy, skill, step):
     return {"return": float(policy.updates), "skill": float(np.argmax(skill))}
 
 
-def train(folder, job, evaluate: Callable = measure):
+def train(folder, job, evaluate: Callable = measure, on_progress: Callable = lambda *_: None):
     """Start a run or go on with it."""
     run = JobRun(folder) if folder.exists() else JobRun.create(folder, job)
-    hosted.train_job(run, init_state(run.config, run.spec), evaluate, lambda *_: None)
+    hosted.train_job(run, init_state(run.config, run.spec), evaluate, on_progress)
     return run
 
 
@@ -402,7 +404,67 @@ def test_deleting_the_newest_checkpoint_goes_on_from_the_one_before_it(tmp_path,
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
+def test_a_row_shows_the_newest_update_also_after_a_stop_between_the_two(tmp_path, monkeypatch):
+    rare = Counter(update_every=16)
+    train(tmp_path / "whole", a_job(backbone=rare))
+    with monkeypatch.context() as patch:
+        interrupting_at(patch, 89)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "stopped", a_job(backbone=rare))
+    train(tmp_path / "stopped", a_job(backbone=rare))
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_finished_run_needs_neither_buffer_nor_steps_to_be_measured_again(tmp_path):
+    run = train(tmp_path / "run", a_job())
+    before = contents(tmp_path / "run")
+    shutil.rmtree(run.folder / "replay")
+    train(tmp_path / "run", a_job())
+    assert contents(tmp_path / "run") == before
+    assert not (run.folder / "replay").exists()
+
+
 # What goes wrong
+
+
+@pytest.mark.parametrize("log", ["metrics.csv", "evaluation.csv"])
+@pytest.mark.parametrize("every", [2, 16])
+def test_a_log_on_a_full_disk_stops_the_run_which_goes_on_to_the_same_numbers(tmp_path, log, every):
+    job = a_job(backbone=Counter(update_every=every))
+
+    def filling(_run, step, _pace, _metrics):
+        if step == 80:
+            fill(f"stopped/{log}")
+
+    train(tmp_path / "whole", job)
+    with pytest.raises(UserError, match=f"{log} cannot be written"):
+        train(tmp_path / "stopped", job, on_progress=filling)
+    found, _ = JobRun(tmp_path / "stopped").newest()
+    assert int(found.step) == 90
+    train(tmp_path / "stopped", job)
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupting_at(patch, 71)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "run", a_job())
+    run = JobRun(tmp_path / "run")
+    state, notes = run.newest()
+    for spoil in (
+        {"replay": {**notes["replay"], "generator": {"bit_generator": "other"}}},
+        {"replay": {**notes["replay"], "episodes": "many"}},
+        {"replay": None},
+        {"collector": {**notes["collector"], "skill": [1.0]}},
+        {"collector": {**notes["collector"], "carry": None}},
+        {"metrics": [1]},
+    ):
+        run.save(state, {**notes, **spoil})
+        with pytest.raises(UserError, match="does not fit this run; delete it"):
+            train(tmp_path / "run", a_job())
+    run.save(state, notes)
+    train(tmp_path / "run", a_job())
 
 
 @pytest.mark.parametrize("broken_at", [3, 87, 137])

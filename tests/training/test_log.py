@@ -3,11 +3,13 @@
 import struct
 
 import pytest
+from full_disk import fill
 from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.record_writer import masked_crc32c
 
-from skillscape.errors import UserError
+from skillscape.errors import Notice, Unwritable, UserError
 from skillscape.training import log
-from skillscape.training.log import MetricsLog, Pace, read_metrics
+from skillscape.training.log import MetricsLog, Pace, common_curve, read_metrics
 
 TENTH, HUGE = 0.1, 1.2345678901234567e300
 
@@ -66,7 +68,7 @@ def test_a_table_without_rows_starts_again(tmp_path, content):
 
 def test_columns_cannot_change(tmp_path):
     write_rows(tmp_path, [10])
-    with MetricsLog(tmp_path, "metrics", 10) as metrics, pytest.raises(ValueError, match="columns changed"):
+    with MetricsLog(tmp_path, "metrics", 10) as metrics, pytest.raises(UserError, match="other columns than this run"):
         metrics.write(20, {"loss": 1.0})
 
 
@@ -80,15 +82,140 @@ def test_an_empty_table_has_no_columns(tmp_path):
     assert read_metrics(tmp_path / "metrics.csv") == {}
 
 
+def test_a_table_with_a_header_only_has_columns_without_rows(tmp_path):
+    (tmp_path / "metrics.csv").write_bytes(b"step,loss\r\n")
+    assert read_metrics(tmp_path / "metrics.csv") == {"step": [], "loss": []}
+
+
+# Tables that are damaged
+
+ROWS = [b"step,loss,reward\r\n", b"10,1.5,2.5\r\n", b"20,3.5,4.5\r\n"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"15,1.0\r\n",
+        b"15,1.0,2.0,3.0\r\n",
+        b"15,one,2.0\r\n",
+        b"15,,2.0\r\n",
+        b"1.5,1.0,2.0\r\n",
+        b"-15,1.0,2.0\r\n",
+        b"99999999999999999999,1.0,2.0\r\n",
+        "²,1.0,2.0\r\n".encode(),
+        b"15,1.0,\xff\r\n",
+        b"15,1.0,2\x00.0\r\n",
+        b'15,"1.0,2.0\r\n',
+        b"15,1.0," + b"2" * 200_000 + b"e\r\n",
+        b"\r\n",
+        b"\x00\x00\x00\n",
+    ],
+)
+@pytest.mark.parametrize("place", [1, 3])
+def test_a_line_that_cannot_be_read_is_left_out_and_told(tmp_path, line, place):
+    (tmp_path / "metrics.csv").write_bytes(b"".join([*ROWS[:place], line, *ROWS[place:]]))
+    with pytest.warns(Notice, match=r"metrics\.csv is damaged: 1 row\(s\) that cannot be read"):
+        table = read_metrics(tmp_path / "metrics.csv")
+    assert table == {"step": [10, 20], "loss": [1.5, 3.5], "reward": [2.5, 4.5]}
+    with pytest.warns(Notice, match=r"1 row\(s\)"):
+        write_rows(tmp_path, [30], resume_at=20)
+    assert read_metrics(tmp_path / "metrics.csv")["step"] == [10, 20, 30]
+
+
+def test_a_line_that_is_cut_short_is_told_where_it_is_read(tmp_path):
+    (tmp_path / "metrics.csv").write_bytes(b"".join([*ROWS, b"30,5.5,6."]))
+    with pytest.warns(Notice, match=r"1 row\(s\)"):
+        assert read_metrics(tmp_path / "metrics.csv")["step"] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"stap,loss\r\n10,1.0\r\n",
+        b"loss,step\r\n1.0,10\r\n",
+        b"step,loss,loss\r\n10,1.0,2.0\r\n",
+        b"10,1.0\r\n20,2.0\r\n",
+        b"\x00\x01\x02",
+        b"\xff\n",
+        b"\n\n\n",
+    ],
+)
+def test_a_file_that_is_no_table_is_a_users_error(tmp_path, content):
+    (tmp_path / "metrics.csv").write_bytes(content)
+    with pytest.raises(UserError, match="does not name the columns; restore it, or delete it"):
+        read_metrics(tmp_path / "metrics.csv")
+    with pytest.raises(UserError, match="does not name the columns; restore it, or delete it"):
+        MetricsLog(tmp_path, "metrics", 10)
+    assert (tmp_path / "metrics.csv").read_bytes() == content
+
+
+def test_a_table_of_which_no_row_can_be_read_is_a_users_error(tmp_path):
+    (tmp_path / "metrics.csv").write_bytes(b"step,loss\r\n10,x\r\n20,y\r\n")
+    with pytest.raises(UserError, match="none of its rows can be read"):
+        read_metrics(tmp_path / "metrics.csv")
+
+
+def test_a_folder_for_a_table_is_a_users_error(tmp_path):
+    (tmp_path / "metrics.csv").mkdir()
+    with pytest.raises(UserError, match=r"metrics\.csv cannot be read"):
+        read_metrics(tmp_path / "metrics.csv")
+
+
+def test_curves_of_several_runs_are_drawn_where_all_have_rows():
+    logs = [{"step": [0, 10, 20], "reward": [1, 2, 3]}, {"step": [10, 20, 30], "reward": [4, 5, 6]}]
+    steps, values = common_curve(logs, "reward")
+    assert steps.tolist() == [10, 20]
+    assert values.tolist() == [[2, 3], [4, 5]]
+
+
+# A disk that is full
+
+
+def test_a_full_disk_costs_tensorboard_and_not_the_table(tmp_path):
+    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+        metrics.write(10, {"loss": 0.5})
+        fill("tfevents")
+        with pytest.warns(Notice, match=r"No space left on device.*goes on without TensorBoard"):
+            metrics.write(20, {"loss": 0.75})
+        for step in range(30, 200, 10):
+            metrics.write(step, {"loss": 0.75})
+    assert len(read_metrics(tmp_path / "metrics.csv")["step"]) == 19
+    assert scalars(tmp_path) == [("metrics/loss", 10, 0.5)]
+
+
+def test_a_folder_that_tensorboard_cannot_have_costs_tensorboard_alone(tmp_path):
+    (tmp_path / "tensorboard").write_text("in the way")
+    with pytest.warns(Notice, match="goes on without TensorBoard"), MetricsLog(tmp_path, "metrics", 0) as metrics:
+        metrics.write(10, {"loss": 0.5})
+    assert read_metrics(tmp_path / "metrics.csv")["loss"] == [0.5]
+
+
+def test_a_table_on_a_full_disk_is_one_sentence(tmp_path):
+    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+        metrics.write(10, {"loss": 0.5})
+        fill("metrics.csv")
+        with pytest.raises(Unwritable, match=r"metrics\.csv cannot be written \(No space left on device\).*--resume"):
+            metrics.write(20, {"loss": 0.75})
+    assert read_metrics(tmp_path / "metrics.csv")["step"] == [10]
+
+
+# TensorBoard
+
+
 def scalars(folder):
-    """All (tag, step, value) of the TensorBoard files in a folder, each of which has to be a chain of whole records."""
+    """All (tag, step, value) of the TensorBoard files in a folder."""
+    return [(value.tag, event.step, value.simple_value) for event in events(folder) for value in event.summary.value]
+
+
+def events(folder):
+    """The events of the TensorBoard files in a folder, each of which has to be a chain of whole records."""
     found = []
     for path in sorted((folder / "tensorboard").iterdir()):
         content, at = path.read_bytes(), 0
         while at < len(content):
-            (length,) = struct.unpack_from("<Q", content, at)
-            event = Event.FromString(content[at + 12 : at + 12 + length])
-            found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            (length, check) = struct.unpack_from("<QI", content, at)
+            assert check == masked_crc32c(content[at : at + 8])
+            found.append(Event.FromString(content[at + 12 : at + 12 + length]))
             at += length + 16
         assert at == len(content)
     return found
@@ -105,6 +232,14 @@ def test_two_logs_of_one_run_share_the_tensorboard_folder(tmp_path):
         ("metrics/loss", 20, 0.75),
         ("metrics/steps_per_second", 10, 12.0),
     ]
+
+
+def test_events_of_work_that_was_lost_are_to_be_forgotten(tmp_path):
+    write_rows(tmp_path, [10, 20])
+    write_rows(tmp_path, [20], resume_at=10)
+    marks = [event.step for event in events(tmp_path) if event.HasField("session_log")]
+    assert marks == [11]
+    assert [step for tag, step, _ in scalars(tmp_path) if tag == "metrics/loss"] == [10, 20, 20]
 
 
 @pytest.fixture

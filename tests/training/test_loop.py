@@ -6,9 +6,10 @@ from threading import Event
 import jax
 import jax.numpy as jnp
 import pytest
+from full_disk import fill
 
 from skillscape.envs.layouts import load_layout
-from skillscape.errors import UserError
+from skillscape.errors import Notice, UserError
 from skillscape.presets import settings
 from skillscape.training import loop
 from skillscape.training.checkpoint import checkpoints, load_tree
@@ -104,6 +105,47 @@ def test_numbers_that_are_not_finite_stop_the_run_and_keep_its_last_checkpoint(r
     with pytest.raises(UserError, match=r"stopped at step 1,600 because value is not finite"):
         train(run, diverge, evaluate, silent, Event())
     assert steps_saved(run) == [800]
+
+
+@pytest.mark.parametrize("log", ["metrics.csv", "evaluation.csv"])
+@pytest.mark.parametrize("when", [400, 1200, 1600])
+def test_a_log_on_a_full_disk_stops_the_run_which_goes_on_to_the_same_rows(run, log, when):
+    def filling(_run, step, _pace, _metrics):
+        if step == when:
+            fill(f"run/{log}")
+
+    with pytest.raises(UserError, match=f"{log} cannot be written"):
+        train(run, count, evaluate, filling, Event())
+    failed = when + 400 if log == "metrics.csv" else {400: 800, 1200: 1600, 1600: 2000}[when]
+    assert steps_saved(run)[-1] == failed - 400
+    train(run, count, evaluate, silent, Event())
+    assert column(run, "metrics.csv", "reward") == [4, 8, 12, 16, 20]
+    assert column(run, "evaluation.csv", "coverage") == [2, 4, 5]
+
+
+def test_a_log_and_a_checkpoint_on_a_full_disk_keep_the_checkpoint_before(run, monkeypatch):
+    def filling(_run, step, _pace, _metrics):
+        if step == 1200:
+            fill("run/metrics.csv")
+            monkeypatch.setattr(loop, "save_tree", full)
+
+    def full(*_arguments, **_options):
+        raise UserError("Could not write a checkpoint.")
+
+    with pytest.raises(UserError, match=r"metrics\.csv cannot be written"):
+        train(run, count, evaluate, filling, Event())
+    assert steps_saved(run) == [800]
+
+
+def test_tensorboard_on_a_full_disk_does_not_stop_the_run(run):
+    def filling(_run, step, _pace, _metrics):
+        if step == 400:
+            fill("tfevents")
+
+    with pytest.warns(Notice, match="goes on without TensorBoard") as told:
+        train(run, count, evaluate, filling, Event())
+    assert len(told) == 2  # metrics and evaluation have a file each
+    assert column(run, "metrics.csv", "reward") == [4, 8, 12, 16, 20]
 
 
 def test_a_finished_run_trains_no_further(run):

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import jax
 import pytest
+from fake_runs import job_run
 
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.ppo import PPO
@@ -16,6 +17,7 @@ from skillscape.objectives import registry
 from skillscape.objectives.sd3 import SD3
 from skillscape.presets import PRESETS, settings
 from skillscape.training.fused import init_state
+from skillscape.training.jobs import JobRun
 from skillscape.training.runs import Pretraining, Run, check_ranges, from_fields, open_runs
 
 
@@ -207,6 +209,73 @@ def test_a_damaged_configuration_is_told_in_one_sentence(tmp_path, content):
         Run(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("objective", "width", -64),
+        ("objective", "layers", 0),
+        ("objective", "layers", 10**6),
+        ("objective", "number_of_skills", 2**40),
+        ("objective", "learning_rate", float("nan")),
+        ("objective", "learning_rate", 10**30),
+        ("backbone", "hidden", [128, -128]),
+        ("backbone", "entropy", float("-inf")),
+        ("layout", "horizon", -1),
+        ("layout", "horizon", 10**9),
+        ("layout", "max_step", float("nan")),
+        ("layout", "walls", None),
+        ("layout", "cells", "cells"),
+        ("layout", "start", [-1, -1]),
+        (None, "layout", None),
+        (None, "rollouts_per_skill", -1),
+        (None, "rollouts_per_skill", 10**9),
+        (None, "evaluate_every", 0),
+        (None, "steps", 10**20),
+        (None, "seed", -1),
+    ],
+)
+def test_what_cannot_be_trained_cannot_be_opened(tmp_path, part, name, value):
+    (tmp_path / "config.json").write_text(json.dumps(changed(part, name, value)))
+    with pytest.raises(UserError, match=r"restore .* or train again with --force") as caught:
+        Run(tmp_path)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("objective", "number_of_skills", -1),
+        ("backbone", "width", 0),
+        ("backbone", "random_steps", -1),
+        (None, "evaluation_episodes", 0),
+        (None, "evaluation_episodes", 10**9),
+        (None, "evaluate_every", -5),
+        (None, "steps", 2**31),
+        (None, "finetuning_steps", 0),
+        (None, "snapshots", [1000, "2000"]),
+        (None, "snapshots", [-1000]),
+        (None, "snapshots", None),
+        (None, "skill", "99"),
+    ],
+)
+def test_what_cannot_be_trained_on_a_host_cannot_be_opened(tmp_path, part, name, value):
+    folder = job_run(tmp_path / "run", "diayn", phase="pretrain")
+    JobRun(folder)
+    values = json.loads((folder / "config.json").read_text())
+    (values if part is None else values[part])[name] = value
+    (folder / "config.json").write_text(json.dumps(values))
+    with pytest.raises(UserError) as caught:
+        JobRun(folder)
+    assert str(caught.value).startswith(str(folder))
+
+
+def test_a_run_with_a_link_in_it_is_not_opened(tmp_path):
+    run = Run.create(tmp_path / "run", configuration())
+    (run.folder / "metrics.csv").symlink_to(tmp_path / "thesis.tex")
+    with pytest.raises(UserError, match=r"metrics\.csv is a symbolic link"):
+        open_runs(tmp_path / "run")
 
 
 def test_a_run_without_a_checkpoint_says_how_to_get_one(tmp_path):

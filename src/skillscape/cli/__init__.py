@@ -3,7 +3,9 @@
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
@@ -12,7 +14,7 @@ from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.cli.video import video_command
-from skillscape.errors import Interrupted, UserError, choose
+from skillscape.errors import Interrupted, Notice, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
 
@@ -44,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
     try:
-        _dispatch(given)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            warnings.simplefilter("default", Notice)
+            _dispatch(given)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
         if debug and error.__cause__ is not None:
@@ -64,6 +69,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         print(f"skillscape: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(2)
+
+
+def _tell(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A notice is one line, in place of a progress line that stands there; other warnings look as Python has them."""
+    clear = "\r\033[K" if sys.stderr.isatty() else ""
+    if issubclass(category, Notice):
+        print(f"{clear}skillscape: {message}", file=sys.stderr, flush=True)
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def _dispatch(arguments: list[str]) -> None:

@@ -7,11 +7,13 @@ Nothing here needs JAX: figures, the command line and the Gymnasium registry rea
 
 import difflib
 import json
+import math
 import os
 import stat
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,6 +35,9 @@ LARGEST_SIDE = 200
 """Float32 separates a wall from the margin kept to it only while coordinates stay in the hundreds."""
 LARGEST_FILE = 1_000_000
 """Bytes; the largest drawing needs a twentieth of that."""
+FARTHEST = LARGEST_SIDE + 1
+"""Of any coordinate from the start, walls around the last cell included."""
+LONGEST_EPISODE = 10_000
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,15 @@ class Layout:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Layout":
-        """The layout that ``to_json`` described, also after a trip through a JSON file."""
-        return Layout(**{field: _freeze(value) for field, value in values.items()})
+        """The layout that ``to_json`` described, also after a trip through a JSON file; no other is accepted."""
+        frozen = {field: _freeze(value) for field, value in values.items()}
+        _check_values(frozen)
+        layout = Layout(**frozen)
+        if layout.cell_index(np.asarray(layout.evaluation_start)) < 0:
+            raise _damaged("evaluation_start", "must lie in a free cell")
+        if layout.farthest_distance == 0 or layout.distances.min() < 0:
+            raise _damaged("walls", "must leave a path from the start to every cell, and the start is not all")
+        return layout
 
     @cached_property
     def origin(self) -> Int[np.ndarray, "2"]:
@@ -332,6 +344,61 @@ def _middles(walls: tuple[Segment, ...]) -> Iterator[Point]:
         (x, y), (x_end, y_end) = sorted(ends)
         yield from ((x + k + 0.5, y) for k in range(round(x_end - x)))
         yield from ((x, y + k + 0.5) for k in range(round(y_end - y)))
+
+
+def _check_values(values: dict[str, Any]) -> None:
+    """Refuse fields from a file that are no maze, whatever their types."""
+    fields = {field.name for field in dataclass_fields(Layout)}
+    if wrong := sorted(fields ^ set(values)):
+        raise _damaged(wrong[0], "is missing or not known")
+    cells, walls, goals, horizon = (values[field] for field in ("cells", "walls", "goals", "horizon"))
+    for field in ("name", "note"):
+        if not isinstance(values[field], str):
+            raise _damaged(field, "must be text")
+    if not (isinstance(cells, tuple) and cells and all(map(_is_cell, cells))):
+        raise _damaged("cells", f"must be pairs of integers of at most {FARTHEST}")
+    free = set(cells)
+    if len(free) < len(cells):
+        raise _damaged("cells", "must not repeat")
+    if not (isinstance(walls, tuple) and all(map(_is_segment, walls))):
+        raise _damaged("walls", "must be pairs of points, level or upright")
+    if not (_is_cell(values["start"]) and values["start"] in free):
+        raise _damaged("start", "must be a free cell")
+    if not _is_point(values["evaluation_start"]):
+        raise _damaged("evaluation_start", "must be a point")
+    if not (isinstance(goals, tuple) and all(_is_cell(goal) and goal in free for goal in goals)):
+        raise _damaged("goals", "must be free cells")
+    if not (_is_number(values["max_step"]) and 0 < values["max_step"] <= 1):
+        raise _damaged("max_step", "must be above 0 and at most 1")
+    if isinstance(horizon, bool) or not isinstance(horizon, int) or not 1 <= horizon <= LONGEST_EPISODE:
+        raise _damaged("horizon", f"must be an integer from 1 to {LONGEST_EPISODE}")
+
+
+def _damaged(field: str, rule: str) -> UserError:
+    return UserError(
+        f"The layout of the maze is damaged: {field} {rule}; restore the file or train again with --force."
+    )
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401  (whatever JSON holds)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_point(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, tuple) and len(value) == 2 and all(_is_number(x) and abs(x) <= FARTHEST for x in value)
+
+
+def _is_cell(value: Any) -> bool:  # noqa: ANN401
+    return _is_point(value) and all(isinstance(x, int) for x in value)
+
+
+def _is_segment(value: Any) -> bool:  # noqa: ANN401
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(map(_is_point, value))
+        and (value[0][0] == value[1][0] or value[0][1] == value[1][1])
+    )
 
 
 def _freeze(value: Any) -> Any:  # noqa: ANN401  (whatever JSON holds)

@@ -23,7 +23,7 @@ from skillscape.plots.mazes import (
     visitation_maps,
 )
 from skillscape.training.jobs import JobRun
-from skillscape.training.log import read_metrics
+from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.runs import Run
 
 MOST_PANELS = 12
@@ -104,32 +104,27 @@ def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
         ]
         trajectory_figure(panels, layout, folder / "trajectories.png")
         written.append(folder / "trajectories.png")
-    for log, names in (("evaluation", _common(runs, "evaluation")), ("metrics", _common(runs, "metrics"))):
-        if names:
+    for log in ("evaluation", "metrics"):
+        curves = _curves([read_metrics(run.folder / f"{log}.csv") for run in runs])
+        if curves:
             path = folder / f"{log}.png"
-            curves_figure({name: {job.method: _curve(runs, log, name)} for name in names}, path, note)
+            curves_figure({name: {job.method: curve} for name, curve in curves.items()}, path, note)
             written.append(path)
     return written
 
 
-def _common(runs: Sequence[JobRun], log: str) -> list[str]:
-    """Names that every run has logged, less those that are no curves."""
-    columns = [read_metrics(run.folder / f"{log}.csv") for run in runs]
-    alone = in_maze(runs[0]) and runs[0].config.rewarded.skills.count == 1
-    return [
-        name
-        for name in columns[0]
-        if name not in ("step", "skill") and all(name in one for one in columns)
-        if not (alone and name.startswith(OF_SEVERAL_SKILLS))
-    ]
-
-
-def _curve(runs: Sequence[JobRun], log: str, name: str) -> Curve:
-    """One column of every run's log, up to the shortest."""
-    columns = [read_metrics(run.folder / f"{log}.csv") for run in runs]
-    length = min(len(one["step"]) for one in columns)
-    steps = np.array(columns[0]["step"][:length], np.int64)
-    return steps, np.array([one[name][:length] for one in columns])
+def _curves(logs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Curve]:
+    """The columns that every run has logged, less those that are no curves, at the steps where all have a number."""
+    curveless = ("step", "skill", *(name for name in logs[0] if name.endswith("_error")))
+    names = [name for name in logs[0] if name not in curveless and all(name in log for log in logs)]
+    curves = {}
+    for name in names:
+        steps, values = common_curve(logs, name)
+        # There is no return before the first episode ends.
+        known = np.isfinite(values).all(axis=0)
+        if known.any():
+            curves[name] = steps[known], values[:, known]
+    return curves
 
 
 def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent]:

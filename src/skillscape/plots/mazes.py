@@ -194,7 +194,19 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
                 ends = bootstrap_interval(values, resamples=2000)
                 if ends is not None:
                     axes.fill_between(steps, *ends, color=colour, alpha=0.16, linewidth=0)
-                axes.plot(steps, np.mean(values, axis=0), color=colour, linestyle=line, linewidth=1.5)
+                # A line through one point cannot be seen.
+                dot = "o" if len(steps) == 1 else None
+                axes.plot(
+                    steps,
+                    np.mean(values, axis=0),
+                    color=colour,
+                    linestyle=line,
+                    linewidth=1.5,
+                    marker=dot,
+                    markersize=4,
+                )
+                if dot and ends is not None:
+                    axes.vlines(steps, *ends, color=colour, alpha=0.4)
             axes.set_ylabel(MEASURE_LABELS.get(measure, measure))
             axes.set_xlabel("environment steps")
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -14,7 +14,8 @@ from skillscape.sweeps.estimate import Estimate
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.spec import OWN, Sweep
 from skillscape.sweeps.work import Order, Outcome, finished, trained_steps
-from skillscape.training.runs import versions, write_json
+from skillscape.training.files import write_json
+from skillscape.training.runs import versions
 
 WRITE_EVERY = 10.0
 """Seconds between two writings of the results gathered so far."""

@@ -14,7 +14,7 @@ from skillscape.experiments.urlb import LEARNERS, SCRATCH, SEEN_SCRATCH
 from skillscape.presets import hosted_settings
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.work import bookkeeping
-from skillscape.training.runs import write_json
+from skillscape.training.files import write_json
 
 ACTING_LIKE = "walker"
 """The domain that an environment without a measurement of its own is taken for."""

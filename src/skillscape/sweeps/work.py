@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from skillscape.errors import Busy, Interrupted, UserError
+from skillscape.training.files import read_results
 
 PATIENCE = 600.0
 """Seconds to wait for a run that another process holds: one that was cut off from its machine soon ends."""
@@ -183,13 +184,7 @@ def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a Planne
 
 def finished(runs: Path, folder: str) -> dict[str, Any] | None:
     """The results of a run, or None if it is not finished."""
-    try:
-        found: dict[str, Any] = json.loads((runs / folder / "results.json").read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UserError(f"{runs / folder}/results.json is damaged; delete it to train the rest again.") from error
-    return found
+    return read_results(runs / folder)
 
 
 def trained_steps(runs: Path, folder: str) -> int:

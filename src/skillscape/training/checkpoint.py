@@ -7,6 +7,7 @@ one that can be seen is whole, whatever happened to the process.
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +21,12 @@ from safetensors.numpy import load as parse_arrays
 from safetensors.numpy import save as serialise_arrays
 
 from skillscape.errors import UserError
+from skillscape.training.files import link_error, read_bytes, read_json
 
-FORMAT = "skillscape-checkpoint-1"
+FORMAT = "skillscape-checkpoint-2"
+EARLIER = ("skillscape-checkpoint-1",)
+LARGEST_NOTES = 256_000_000
+"""Bytes of arrays.json: a replay buffer of a million rows may hold half as many episodes, each with four numbers."""
 Tree = TypeVar("Tree")
 Value = TypeVar("Value")
 
@@ -33,9 +38,10 @@ def save_tree(folder: Path, tree: PyTree, *, without: str | None = None, notes: 
     """
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
     content = serialise_arrays(arrays)
-    description = {"format": FORMAT, "sha256": hashlib.sha256(content).hexdigest(), "arrays": len(arrays)}
+    description: dict[str, Any] = {"format": FORMAT, "arrays": len(arrays)}
     if notes is not None:
         description["notes"] = notes
+    description["sha256"] = _checksum(content, description)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     replaced = temporary.with_suffix(".replaced")
     try:
@@ -43,6 +49,8 @@ def save_tree(folder: Path, tree: PyTree, *, without: str | None = None, notes: 
         temporary.mkdir(parents=True)
         _write(temporary / "arrays.safetensors", content)
         _write(temporary / "arrays.json", json.dumps(description, indent=1).encode())
+        if folder.is_symlink():
+            folder.unlink()
         if folder.exists():
             folder.rename(replaced)
         temporary.rename(folder)
@@ -56,7 +64,27 @@ def save_tree(folder: Path, tree: PyTree, *, without: str | None = None, notes: 
 
 def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
     """Read a tree with the structure, shapes and types of ``like``; leaves left out when saving come back as zeros."""
-    arrays = _read_arrays(folder)
+    return _restored(folder, _read(folder)[0], like, without)
+
+
+def load_tree_and_notes(folder: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
+    """Read a tree, and the notes that it was saved with."""
+    arrays, notes = _read(folder)
+    return _restored(folder, arrays, like, None), _given(folder, notes)
+
+
+def load_notes(folder: Path) -> dict[str, Any]:
+    """The notes that a tree was saved with."""
+    return _given(folder, _read(folder)[1])
+
+
+def _given(folder: Path, notes: Any) -> dict[str, Any]:  # noqa: ANN401  whatever JSON holds
+    if not isinstance(notes, dict):
+        raise UserError(f"{folder} is damaged: it has no notes.")
+    return notes
+
+
+def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: str | None) -> Tree:
     named = [(name, leaf) for name, leaf in _named_leaves(like) if without is None or without not in name]
     expected = {name for name, _ in named}
     if missing := sorted(expected ^ set(arrays)):
@@ -73,15 +101,6 @@ def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
     return restored
 
 
-def load_notes(folder: Path) -> dict[str, Any]:
-    """The notes that a tree was saved with."""
-    try:
-        notes: dict[str, Any] = json.loads((folder / "arrays.json").read_text())["notes"]
-        return notes
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder} is damaged: its notes cannot be read.") from error
-
-
 def checkpoint_folder(folder: Path, step: int) -> Path:
     """Where the checkpoint of a step lives."""
     return folder / f"{step:012d}"
@@ -89,9 +108,11 @@ def checkpoint_folder(folder: Path, step: int) -> Path:
 
 def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """Steps and folders of all complete checkpoints, oldest first."""
+    if folder.is_symlink():
+        raise link_error(folder)
     if not folder.is_dir():
         return []
-    return sorted((int(path.name), path) for path in folder.iterdir() if path.name.isdigit())
+    return sorted((int(path.name), path) for path in folder.iterdir() if re.fullmatch("[0-9]+", path.name))
 
 
 def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
@@ -109,44 +130,58 @@ def read_newest(folder: Path, read: Callable[[Path], Value]) -> tuple[int, Value
         return step, read(path)
     except UserError as error:
         earlier = next((other for _, other in reversed(found[:-1]) if _is_whole(other)), None)
-        advice = (
-            f"delete it to go on from {earlier}" if earlier else "there is no earlier one: start again with --force"
-        )
+        none = "none before it can be read either" if found[:-1] else "there is no earlier one"
+        advice = f"delete it to go on from {earlier}" if earlier else f"{none}: start again with --force"
         raise UserError(f"{str(error).rstrip('.')}; {advice}.") from error
 
 
 def keep_newest(folder: Path, number: int) -> None:
     """Delete all but the newest ``number`` checkpoints, and what a write that was killed left behind."""
+    superfluous = [path for _, path in checkpoints(folder)[:-number]]
     unfinished = [path for ending in ("partial", "replaced") for path in folder.glob(f".*.{ending}")]
-    for path in [*unfinished, *(path for _, path in checkpoints(folder)[:-number])]:
+    for path in [*unfinished, *superfluous]:
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_whole(folder: Path) -> bool:
     try:
-        _read_arrays(folder)
+        _read(folder)
     except UserError:
         return False
     return True
 
 
-def _read_arrays(folder: Path) -> dict[str, np.ndarray]:
+def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
+    """Arrays and notes, once their checksum has been found right."""
+    if folder.is_symlink():
+        raise UserError(f"{folder} is not a checkpoint: it is a symbolic link.")
+    for name in ("arrays.json", "arrays.safetensors"):
+        if not (folder / name).exists():
+            raise UserError(f"{folder} is not a checkpoint: {name} is missing.")
     try:
-        description = json.loads((folder / "arrays.json").read_text())
-        content = (folder / "arrays.safetensors").read_bytes()
-    except FileNotFoundError as error:
-        raise UserError(f"{folder} is not a checkpoint: {Path(error.filename).name} is missing.") from error
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder} is damaged: arrays.json cannot be read.") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        description = read_json(folder / "arrays.json", advice="", largest=LARGEST_NOTES)
+        content = read_bytes(folder / "arrays.safetensors")
+    except UserError as error:
+        raise UserError(f"{folder} is damaged: its files cannot be read.") from error
+    told = description.get("format")
+    if told in EARLIER:
+        raise UserError(f"{folder} was written by an earlier version of skillscape, and only that one can read it.")
+    if told != FORMAT:
         raise UserError(f"{folder} is not a checkpoint that this version of skillscape wrote.")
-    if hashlib.sha256(content).hexdigest() != description.get("sha256"):
+    if _checksum(content, description) != description.get("sha256"):
         raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
     try:
-        arrays: dict[str, np.ndarray] = parse_arrays(content)
-        return arrays
+        return parse_arrays(content), description.get("notes")
     except SafetensorError as error:
         raise UserError(f"{folder} is damaged: {error}.") from error
+
+
+def _checksum(content: bytes, description: dict[str, Any]) -> str:
+    """SHA-256 of the arrays and of all else that is told beside them."""
+    told = {name: value for name, value in description.items() if name != "sha256"}
+    digest = hashlib.sha256(content)
+    digest.update(json.dumps(told, sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:

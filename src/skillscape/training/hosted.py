@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from jaxtyping import Float, PyTree, Shaped
 
 from skillscape.adaptation import best_tried, candidates, lasting_skill, regress
 from skillscape.envs.base import HostEnv
-from skillscape.errors import EnvFault, Interrupted, UserError
+from skillscape.errors import EnvFault, Interrupted, Unwritable, UserError
 from skillscape.replay import Mark, Replay, Visible
 from skillscape.training.checkpoint import keep_newest
 from skillscape.training.fused import TrainState
@@ -165,33 +165,41 @@ class Collector:
         }
 
     def restore(self, notes: dict[str, Any]) -> None:
-        """Go back to ``notes``: the episode under way is played again from its seed and the actions in the buffer."""
-        self.step, self._episode, self._in_episode = notes["step"], notes["episode"], notes["in_episode"]
-        self._return = notes["return"]
-        self.episode_return = math.nan if notes["episode_return"] is None else notes["episode_return"]
-        self._skill = np.asarray(notes["skill"], np.float32)
+        """Go back to ``notes``, all but the environment: see ``rejoin``."""
+        self.step, self._episode, self._in_episode = (int(notes[name]) for name in ("step", "episode", "in_episode"))
+        self._return = float(notes["return"])
+        self.episode_return = math.nan if notes["episode_return"] is None else float(notes["episode_return"])
+        self._skill = np.asarray(notes["skill"], np.float32).reshape(self._skills.width)
         self.lasting = None if notes["lasting"] is None else np.asarray(notes["lasting"], np.float32)
         self._obs = None
         if notes["under_way"]:
-            obs, actions = self._replay.current()
-            self._obs = self._env.reset(self._episode_seed())
-            for action in actions:
-                self._obs = self._env.step(action).obs
+            self._obs, _ = self._replay.current()
             like, structure = jax.tree.flatten(self._job.backbone.start(1))
             kept = [np.asarray(part, one.dtype) for part, one in zip(notes["carry"], like, strict=True)]
             self._carry = jax.tree.unflatten(structure, kept)
-            if not np.array_equal(self._obs, obs):
-                raise UserError(
-                    f"{self._job.env} does not repeat itself: the same seed and actions led to another state, so the "
-                    "run cannot go on exactly; seed the environment in reset(seed=…) and train again with --force."
-                )
+
+    def rejoin(self) -> None:
+        """Play the episode under way again from its seed and the actions in the buffer."""
+        if self._obs is None:
+            return
+        obs = self._env.reset(self._episode_seed())
+        for action in self._replay.current()[1]:
+            obs = self._env.step(action).obs
+        if not np.array_equal(obs, self._obs):
+            raise UserError(
+                f"{self._job.env} does not repeat itself: the same seed and actions led to another state, so the "
+                "run cannot go on exactly; seed the environment in reset(seed=…) and train again with --force."
+            )
 
 
 def train_job(run: JobRun, start: TrainState, evaluate: Evaluate, on_progress: OnProgress) -> None:
     """Bring one run to the end of its budget, from its newest checkpoint or from ``start``. Ctrl-C saves."""
     with ExitStack() as stack:
         stack.enter_context(run.locked())
-        loop = _Loop(run, start, evaluate, on_progress, stack)
+        found = run.newest()
+        if found is not None and int(found[0].step) == run.end:
+            return
+        loop = _Loop(run, start, found, evaluate, on_progress, stack)
         loop.to_the_end(stack.enter_context(_asked_to_stop()))
 
 
@@ -199,19 +207,24 @@ class _Loop:
     """What one run needs while it is trained."""
 
     def __init__(
-        self, run: JobRun, start: TrainState, evaluate: Evaluate, on_progress: OnProgress, stack: ExitStack
+        self,
+        run: JobRun,
+        start: TrainState,
+        found: tuple[TrainState, dict[str, Any]] | None,
+        evaluate: Evaluate,
+        on_progress: OnProgress,
+        stack: ExitStack,
     ) -> None:
         self._run, self._job = run, run.config
         self._evaluate, self._on_progress = evaluate, on_progress
-        found = run.newest()
         env = self._job.make_env()
         stack.callback(env.close)
         self._replay = _replay(run, env, fresh=found is None)
         self._collector = Collector(self._job, env, self._replay)
         self._state = start if found is None else found[0]
+        self._metrics: Metrics = {}
         if found is not None:
-            self._replay.restore(found[1]["replay"])
-            self._collector.restore(found[1]["collector"])
+            self._restore(found[1])
         step = self._collector.step
         self._fresh = found is None
         # −1: a run that begins has no rows to keep, not even one of step 0.
@@ -221,10 +234,21 @@ class _Loop:
         self._pool = stack.enter_context(ThreadPoolExecutor(1))
         self._update = jax.jit(update_step(self._job))
         self._pace = Pace(step, self._job.steps)
-        self._metrics: Metrics = {}
         self._measures: dict[str, float] = {}
         # The run as it was before the newest block: what is kept of it where the environment breaks.
-        self._before: tuple[TrainState, dict[str, Any], Mark] | None = None
+        self._before: tuple[TrainState, Metrics, dict[str, Any], Mark] | None = None
+
+    def _restore(self, notes: dict[str, Any]) -> None:
+        try:
+            self._replay.restore(notes["replay"])
+            self._collector.restore(notes["collector"])
+            self._metrics = {name: jnp.asarray(value, jnp.float32) for name, value in notes["metrics"].items()}
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            raise UserError(
+                f"The newest checkpoint in {self._run.checkpoints} does not fit this run; delete it to go on from "
+                "the one before it, or start again with --force."
+            ) from error
+        self._collector.rejoin()
 
     def to_the_end(self, stop: threading.Event) -> None:
         collector, job = self._collector, self._job
@@ -236,13 +260,20 @@ class _Loop:
                 raise Interrupted
             self._block()
             step = collector.step
-            if step % LOG_EVERY == 0 or step == job.steps:
-                self._log()
-            if step == job.backbone.schedule.random_steps and job.strategy.judges:
-                collector.lasting = self._judged_skill()
             evaluated = self._run.due(step)
-            if evaluated:
-                self._measure()
+            try:
+                if step % LOG_EVERY == 0 or step == job.steps:
+                    self._log()
+                if step == job.backbone.schedule.random_steps and job.strategy.judges:
+                    collector.lasting = self._judged_skill()
+                if evaluated:
+                    self._measure()
+            except Unwritable:
+                # As the run was before the row that is missing, so that going on writes it. What lacks room for a row
+                # may lack room for this too; then the newest checkpoint stands.
+                with suppress(UserError):
+                    self._rewind()
+                raise
             if step in job.snapshots or step == job.steps:
                 self._run.keep_snapshot(self._stepped(step))
             if evaluated:
@@ -254,7 +285,7 @@ class _Loop:
         begin, end = collector.step, self._next_boundary()
         policy = self._job.backbone.acting(self._state.agent)
         mark = self._replay.mark()
-        self._before = self._state, collector.notes(), mark
+        self._before = self._state, self._metrics, collector.notes(), mark
         updates = self._updates(begin, end)
         if updates and not self._drawable(mark.visible):
             self._check_lengths(mark.visible)
@@ -269,14 +300,19 @@ class _Loop:
 
     def _broken(self, error: UserError, where: str) -> UserError:
         """Save the run as it was before the newest block, and say where the environment broke."""
-        saved = "nothing is lost"
-        if self._before is not None:
-            self._state, notes, mark = self._before
-            self._save({"collector": notes, "replay": self._replay.notes(mark)})
-            saved = f"the run is saved up to step {notes['step']:,}"
+        step = self._rewind()
+        saved = "nothing is lost" if step is None else f"the run is saved up to step {step:,}"
         if not isinstance(error, EnvFault):
             return error
         return UserError(f"{error.what} {where}; {saved}: {error.advice} and --resume.")
+
+    def _rewind(self) -> int | None:
+        """Save the run as it was before the newest block; its step, or None where there was no block yet."""
+        if self._before is None:
+            return None
+        self._state, self._metrics, notes, mark = self._before
+        self._save({"collector": notes, "replay": self._replay.notes(mark)})
+        return int(notes["step"])
 
     def _judged_skill(self) -> Float[np.ndarray, " z"]:
         """The skill that the steps so far speak for."""
@@ -351,7 +387,9 @@ class _Loop:
         return self._state._replace(step=jnp.asarray(step, jnp.int32))
 
     def _save(self, notes: dict[str, Any]) -> None:
-        self._run.save(self._stepped(notes["collector"]["step"]), notes)
+        # A row that is logged before the next update shows these.
+        metrics = {name: float(value) for name, value in self._metrics.items()}
+        self._run.save(self._stepped(notes["collector"]["step"]), {**notes, "metrics": metrics})
         keep_newest(self._run.checkpoints, KEPT_CHECKPOINTS)
 
     def _log(self) -> None:

@@ -1,6 +1,5 @@
 """Runs on host environments: pre-training, fine-tuning and training from scratch are one kind of job."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,12 +22,23 @@ from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.training.checkpoint import checkpoint_folder, checkpoints, load_notes, load_tree, read_newest, save_tree
+from skillscape.training.checkpoint import (
+    checkpoint_folder,
+    checkpoints,
+    load_notes,
+    load_tree,
+    load_tree_and_notes,
+    read_newest,
+    save_tree,
+)
+from skillscape.training.files import locked, read_results
 from skillscape.training.fused import TrainState
-from skillscape.training.runs import check_ranges, create_folder, from_fields, locked, read_config
+from skillscape.training.runs import check_counts, check_ranges, create_folder, from_fields, open_config
 from skillscape.types import EnvSpec
 
 FORMAT = "skillscape-job-1"
+MOST_EPISODES = 1_000
+"""Of one evaluation: each has an environment of its own."""
 BACKBONES: dict[str, type[ReplayedBackbone[Any, Any]]] = {"ddpg": DDPG, "dreamer": Dreamer}
 
 
@@ -102,8 +112,9 @@ class Job:
             raise UserError(f"--backbone.random-steps must not be negative, not {schedule.random_steps}.")
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed must be between 0 and {2**31 - 1}, not {self.seed}.")
-        if self.evaluate_every < 1 or self.evaluation_episodes < 1:
-            raise UserError("Evaluations need at least one episode and at least one step between them.")
+        check_counts(self.steps, self.evaluate_every, self.finetuning_steps, *self.snapshots)
+        if not 1 <= self.evaluation_episodes <= MOST_EPISODES:
+            raise UserError(f"An evaluation takes 1 to {MOST_EPISODES:,} episodes, not {self.evaluation_episodes}.")
         strategy = self.strategy
         if strategy.kind == "infer" and not (self.objective is not None and self.objective.infers_skill):
             method = "training from scratch" if self.objective is None else self.objective.name
@@ -155,7 +166,6 @@ class Job:
         return Job(
             objective=objective,
             backbone=from_fields(BACKBONES[name], backbone),
-            snapshots=tuple(int(step) for step in values["snapshots"]),
             **asdict(plain),
         )
 
@@ -175,6 +185,7 @@ class _Plain:
     skill: str
     source: str | None
     snapshot: int | None
+    snapshots: tuple[int, ...]
     finetuning_steps: int = 100_000
 
 
@@ -197,13 +208,7 @@ class JobRun:
     def __init__(self, folder: Path) -> None:
         """Open an existing run."""
         self.folder = folder
-        values = read_config(folder)
-        try:
-            self.config = Job.from_json(values)
-        except UserError as error:
-            raise UserError(f"{folder}: {error}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{folder}/config.json is damaged; restore it or train again with --force.") from error
+        self.config = open_config(folder, Job.from_json, Job.check)
 
     @staticmethod
     def create(folder: Path, job: Job, *, force: bool = False) -> "JobRun":
@@ -220,8 +225,7 @@ class JobRun:
     @property
     def results(self) -> dict[str, Any] | None:
         """What the finished run measured, or None while it is not finished."""
-        path = self.folder / "results.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        return read_results(self.folder)
 
     @property
     def end(self) -> int:
@@ -249,7 +253,7 @@ class JobRun:
 
     def newest(self) -> tuple[TrainState, dict[str, Any]] | None:
         """State and notes of the newest checkpoint, if there is one."""
-        found = read_newest(self.checkpoints, lambda path: (load_tree(path, self.like), load_notes(path)))
+        found = read_newest(self.checkpoints, lambda path: load_tree_and_notes(path, self.like))
         return None if found is None else found[1]
 
     def save(self, state: TrainState, notes: dict[str, Any]) -> None:
@@ -277,8 +281,11 @@ class JobRun:
     def lasting_skill(self) -> Float[np.ndarray, " z"] | None:
         """The skill that the run keeps or has settled on, or None where skills change with time."""
         found = read_newest(self.checkpoints, load_notes)
-        lasting = None if found is None else found[1]["collector"]["lasting"]
-        return None if lasting is None else np.asarray(lasting, np.float32)
+        try:
+            lasting = None if found is None else found[1]["collector"]["lasting"]
+            return None if lasting is None else np.asarray(lasting, np.float32)
+        except (LookupError, TypeError, ValueError) as error:
+            raise UserError(f"{self.checkpoints}: the newest checkpoint does not say which skill acts.") from error
 
     def lend_model(self, objective_state: Any) -> None:  # noqa: ANN401  the objective's own type
         """Keep the pre-trained model of the objective beside a fine-tuning, for methods that infer a skill with it."""

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Event
 from typing import Any
 
 import jax
 
-from skillscape.errors import Interrupted, UserError
+from skillscape.errors import Interrupted, Unwritable, UserError
 from skillscape.training.checkpoint import checkpoint_folder, keep_newest, save_tree
 from skillscape.training.fused import TrainState, iteration
 from skillscape.training.log import MetricsLog, Pace
@@ -68,14 +68,22 @@ def train(run: Run, compiled: Any, evaluate: Evaluate, on_progress: OnProgress, 
             if stop.is_set():
                 _save(run, state, step)
                 raise Interrupted
-            state, raw = compiled(state)
+            before, (state, raw) = state, compiled(state)
             step = int(state.step)
             metrics = {name: float(value) for name, value in sorted(raw.items())}
             _check_finite(run, metrics, step)
-            metrics_log.write(step, metrics, {"steps_per_second": pace.rate(step)})
+            try:
+                metrics_log.write(step, metrics, {"steps_per_second": pace.rate(step)})
+                if run.due(step):
+                    measures = dict(evaluate(run, state))
+                    evaluation_log.write(step, measures)
+            except Unwritable:
+                # The state before the row that is missing, so that going on writes it. What lacks room for a row may
+                # lack room for this too; then the newest checkpoint stands.
+                with suppress(UserError):
+                    _save(run, before, int(before.step))
+                raise
             if run.due(step):
-                measures = dict(evaluate(run, state))
-                evaluation_log.write(step, measures)
                 _save(run, state, step)
             on_progress(run, step, pace.describe(step), {**metrics, **measures})
         run.share(state)

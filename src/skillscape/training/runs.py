@@ -1,21 +1,17 @@
 """Runs on disk: a folder that says what was trained, with which versions, and can be resumed, loaded and shared."""
 
-import fcntl
 import importlib.metadata
-import json
-import os
 import platform
 import shutil
-import stat
 import subprocess
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TypeVar
 
 import jax
 
@@ -23,13 +19,15 @@ from skillscape.backbones.base import Backbone
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import Layout
 from skillscape.envs.mazes import Maze
-from skillscape.errors import Busy, UserError
+from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.training.checkpoint import load_newest, load_tree, save_tree
+from skillscape.training.files import check_links, damaged, locked, read_json, read_results, write_json
 from skillscape.training.fused import TrainState, init_state
 
 FORMAT = "skillscape-run-1"
+Config = TypeVar("Config")
 VERSIONED = ("skillscape", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
 
 
@@ -66,11 +64,16 @@ class Pretraining:
         """Refuse what cannot be trained."""
         check_ranges(self.objective)
         check_ranges(self.backbone)
+        if not 2 <= self.rollouts_per_skill <= MOST_ROLLOUTS:
+            raise UserError(
+                f"An evaluation takes 2 to {MOST_ROLLOUTS:,} episodes of each skill, not {self.rollouts_per_skill}."
+            )
         if self.iterations < 1:
             raise UserError(
                 f"--steps {self.steps} is below one batch of {self.steps_per_iteration:,} steps "
                 f"({self.backbone.episodes} episodes of {self.layout.horizon}); ask for at least that many."
             )
+        check_counts(self.steps, self.evaluate_every)
         if not 0 <= self.seed < 2**31:
             raise UserError(f"--seed must be between 0 and {2**31 - 1}, not {self.seed}.")
         if self.backbone.minibatches > self.steps_per_iteration:
@@ -186,6 +189,19 @@ FRACTIONS = {
 NOT_NEGATIVE = {"entropy", "restraint", "divergence_scale", "free_nats", "imagined_starts", "history"}
 
 
+LARGEST_INTEGER = 2**31 - 1
+"""Steps are counted in 32 bits, and no size comes near it."""
+MOST_LAYERS = 100
+MOST_ROLLOUTS = 10_000
+
+
+def check_counts(*counts: int) -> None:
+    """Refuse numbers of steps that cannot be counted."""
+    for count in counts:
+        if not 1 <= count <= LARGEST_INTEGER:
+            raise UserError(f"--steps and the steps between evaluations must be 1 to {LARGEST_INTEGER}, not {count}.")
+
+
 def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
     """Refuse settings that are not finite, or not as large as they must be."""
     for field in fields(part):
@@ -194,6 +210,10 @@ def check_ranges(part: Any) -> None:  # noqa: ANN401  any dataclass
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, float) and not abs(entry) < float("inf"):
                 raise UserError(f"{flag} must be a finite number, not {entry}.")
+            if isinstance(entry, int) and abs(entry) > LARGEST_INTEGER:
+                raise UserError(f"{flag} must be at most {LARGEST_INTEGER}, not {entry}.")
+            if field.name == "layers" and entry > MOST_LAYERS:
+                raise UserError(f"{flag} must be at most {MOST_LAYERS}, not {entry}.")
             if field.name in FRACTIONS and not 0 <= entry <= 1:
                 raise UserError(f"{flag} must be between 0 and 1, not {entry}.")
             if field.name in POSITIVE and entry is not None and not isinstance(entry, str) and entry <= 0:
@@ -210,7 +230,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         """Open an existing run."""
         self.folder = folder
-        self.config = _read_config(folder)
+        self.config = open_config(folder, Pretraining.from_json, Pretraining.check)
 
     @staticmethod
     def create(folder: Path, config: Pretraining, *, force: bool = False) -> "Run":
@@ -227,8 +247,7 @@ class Run:
     @property
     def results(self) -> dict[str, Any] | None:
         """What the finished run measured, or None while it is not finished."""
-        path = self.folder / "results.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        return read_results(self.folder)
 
     @property
     def end(self) -> int:
@@ -310,38 +329,6 @@ def check_free(folder: Path, *, force: bool) -> None:
         raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes off a run folder."""
-    with _opened_lock(folder / ".lock") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Busy(f"{folder} is being trained by another process; wait for it or choose another --out.") from error
-        yield
-
-
-def _opened_lock(path: Path) -> TextIO:
-    """The lock of a run, made if it is not there; a stranger's folder may have put something else in its place."""
-    try:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except OSError as error:
-        if not path.is_symlink():
-            raise UserError(f"{path} cannot be opened ({error.strerror}); choose another --out.") from error
-        raise UserError(f"{path} is a symbolic link, which a lock must not be; delete it and try again.") from error
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
-        raise UserError(f"{path} is not a regular file, which a lock must be; delete it and try again.")
-    return os.fdopen(opened, "r+")
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write a file that is whole or not there, whatever happens to the process."""
-    temporary = path.with_name(f"{path.name}.partial")
-    temporary.write_text(json.dumps(values, indent=1) + "\n")
-    temporary.replace(path)
-
-
 def open_runs(folder: Path) -> list[Run]:
     """The maze run in a folder, or the runs of its seeds in order."""
     return [Run(path) for path in run_folders(folder)]
@@ -359,19 +346,29 @@ def run_folders(folder: Path) -> list[Path]:
     return [path for _, path in seeds]
 
 
+AGAIN = "restore it or train again with --force"
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The raw configuration of a run."""
+    check_links(folder)
+    return read_json(folder / "config.json", advice=AGAIN)
+
+
+def open_config(folder: Path, read: Callable[[dict[str, Any]], Config], check: Callable[[Config], None]) -> Config:
+    """The configuration of a run, built by ``read``; what ``check`` would not train is not opened either."""
+    path, values = folder / "config.json", read_config(folder)
     try:
-        values = json.loads((folder / "config.json").read_text())
-    except ValueError as error:
-        raise _damaged(folder) from error
-    if not isinstance(values, dict):
-        raise _damaged(folder)
-    return values
-
-
-def _damaged(folder: Path) -> UserError:
-    return UserError(f"{folder}/config.json is damaged; restore it or train again with --force.")
+        config = read(values)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise damaged(path, "a value is missing or of the wrong type", AGAIN) from error
+    try:
+        check(config)
+    except UserError as error:
+        raise damaged(path, str(error).rstrip("."), AGAIN) from error
+    return config
 
 
 def versions() -> dict[str, str]:
@@ -398,21 +395,7 @@ def versions_of(folders: Iterable[Path]) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     for folder in folders:
         path = folder / "versions.json"
-        try:
-            for name, version in json.loads(path.read_text()).items():
-                found.setdefault(str(name), set()).add(str(version))
-        except FileNotFoundError:
-            continue
-        except (ValueError, AttributeError) as error:
-            raise UserError(f"{path} is damaged; restore it or train that run again with --force.") from error
+        told = read_json(path, advice="restore it or train that run again with --force") if path.exists() else {}
+        for name, version in told.items():
+            found.setdefault(name, set()).add(str(version))
     return {name: sorted(each) for name, each in found.items()}
-
-
-def _read_config(folder: Path) -> Pretraining:
-    values = read_config(folder)
-    try:
-        return Pretraining.from_json(values)
-    except UserError as error:
-        raise UserError(f"{folder}: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(folder) from error
