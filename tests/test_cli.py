@@ -129,7 +129,7 @@ def test_help_on_a_method_lists_its_settings(capsys):
 
 def test_methods_lists_every_method_with_a_line(capsys):
     lines = shown(capsys, "methods").splitlines()
-    assert [line.split()[0] for line in lines] == list(registry())
+    assert [line.split()[0] for line in lines] == [name for name in registry() if name != "extrinsic"]
     assert all(len(line.split()) > 4 for line in lines)
 
 
@@ -296,7 +296,7 @@ def test_seeds_get_folders_of_their_own(tmp_path):
         ("pretrain extrinsic", "There is no method 'extrinsic'"),
         ("pretrain diayn --preset smokee", "did you mean 'smoke'?"),
         ("pretrain diayn --preset=papr", "did you mean 'paper'?"),
-        ("pretrain diayn --env maze/squar_a", "did you mean 'square_a'"),
+        ("pretrain diayn --env maze/squar_a", "did you mean 'square_a'?"),
         ("pretrain diayn --env maze/", "write maze/NAME"),
         ("pretrain diayn --env square_a", "write maze/NAME"),
         ("pretrain diayn --env atari/pong", "There is no environment 'atari/pong'"),
@@ -484,11 +484,11 @@ def test_following_that_offer_gives_the_same_run(copy, trained):
 @pytest.mark.parametrize(
     ("flags", "answer"),
     [
-        ("--seed 1", "another seed"),
-        ("--env maze/square_b", "another env"),
-        ("--objective.learning-rate 0.5", "another objective"),
-        ("--backbone.clip 0.5", "another backbone"),
-        ("--steps 800", "--steps can only be raised"),
+        ("--seed 1", "seed: 0 in the run, 1 asked for"),
+        ("--env maze/square_b", "env: maze/square_a in the run, maze/square_b asked for"),
+        ("--objective.learning-rate 0.5", "objective.learning_rate: 0.001 in the run, 0.5 asked for"),
+        ("--backbone.clip 0.5", "backbone.clip: 0.2 in the run, 0.5 asked for"),
+        ("--steps 800", "steps: 1,600 in the run, 800 asked for"),
     ],
 )
 def test_a_run_is_not_resumed_with_other_settings(capsys, trained, flags, answer):

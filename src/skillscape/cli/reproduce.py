@@ -124,7 +124,14 @@ def _reproduce_maps(arguments: list[str]) -> None:
         display.begin(f"SD3 for {steps:,} steps")
         out = options.runs / "maps" / f"{steps}"
         runs += pretrain(
-            "sd3", "maze/square_a", out=out, steps=steps, seed=options.seed, resume=True, on_progress=display.show
+            "sd3",
+            "maze/square_a",
+            out=out,
+            preset="default",
+            steps=steps,
+            seed=options.seed,
+            resume=True,
+            on_progress=display.show,
         )
     written = draw_bonus(runs[0], runs[1], options.out / "maps")
     display.finish("the maps are drawn")

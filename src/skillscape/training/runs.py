@@ -305,7 +305,10 @@ def check_free(folder: Path, *, force: bool) -> None:
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
     if not force:
-        raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
+        raise UserError(
+            f"{folder} exists already; add --resume (resume=True) to go on with it or --force (force=True) to replace "
+            "it."
+        )
 
 
 @contextmanager
