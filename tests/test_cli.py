@@ -198,6 +198,40 @@ def test_measures_are_printed_for_reading(capsys, trained):
     assert "nats" in lines[2]
 
 
+def test_the_steps_that_were_trained_are_told_and_not_the_budget(capsys, copy):
+    (copy / "results.json").unlink()
+    shutil.rmtree(copy / "checkpoints" / "000000001600")
+    assert shown(capsys, "evaluate", copy).startswith("diayn in maze/square_a, 800 of 1,600 steps, 1 seed(s)")
+    shutil.rmtree(copy / "skills")
+    assert "800 of 1,600 steps" in shown(capsys, "evaluate", copy)
+
+
+def test_a_shared_policy_alone_was_trained_to_the_end(capsys, copy):
+    for name in ("results.json", "metrics.csv", "evaluation.csv"):
+        (copy / name).unlink()
+    shutil.rmtree(copy / "checkpoints")
+    assert "square_a, 1,600 steps" in shown(capsys, "evaluate", copy)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plot"])
+@pytest.mark.parametrize("part", ["config", "skills"])
+def test_a_damaged_seed_is_named_and_the_others_are_measured(capsys, seeds, tmp_path, command, part):
+    folder = shutil.copytree(seeds, tmp_path / "copy")
+    if part == "config":
+        (folder / "seed_7" / "config.json").write_text("[]")
+    else:
+        damage(folder / "seed_7" / "skills")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main([command, str(folder)])
+    printed = capsys.readouterr()
+    assert stop.value.code == 2
+    (line,) = printed.err.splitlines()
+    assert line.startswith("skillscape: left out: ")
+    assert "seed_7" in line
+    assert "1 seed(s)" in printed.out or len(printed.out.splitlines()) == 3
+
+
 def test_several_seeds_are_summarised(capsys, seeds):
     found = json.loads(shown(capsys, "evaluate", seeds, "--json"))
     for name in MEASURES:

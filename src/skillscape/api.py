@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from skillscape.envs.host import MAZE_PREFIX, host_tasks, make_host
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
-from skillscape.errors import UserError, choose
+from skillscape.errors import Note, UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure
 from skillscape.evaluation.rollouts import skill_rollouts
@@ -27,6 +28,7 @@ from skillscape.evaluation.summary import Summary, summarise
 from skillscape.objectives import trainable
 from skillscape.objectives.base import Objective
 from skillscape.presets import HostedSettings, Settings, hosted_settings, settings
+from skillscape.skills import SkillSpace
 from skillscape.training.changes import check_unchanged, overridden
 from skillscape.training.fused import TrainState
 from skillscape.training.hosted import Evaluate, train_job
@@ -34,7 +36,8 @@ from skillscape.training.jobs import FORMAT as JOB_FORMAT
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import train_all
-from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders, write_json
+from skillscape.training.runs import Pretraining, Run, check_free, read_config, run_folders, write_json
+from skillscape.training.several import each_possible
 
 OnProgress = Callable[[Any, int, str, Mapping[str, float]], None]
 """Told now and then: run, step, pace in words, the newest metrics and measures."""
@@ -363,7 +366,22 @@ def _train_jobs(
             with evaluating(run.config) as evaluate:
                 train_job(run, start or _first_state(job, source), evaluate, on_progress)
             _write_job_results(run)
+            _note_unlearned(run)
     return runs
+
+
+def _note_unlearned(run: JobRun) -> None:
+    """Warn of a run that has ended without a single update."""
+    log = run.folder / "metrics.csv"
+    if not log.exists() or not log.stat().st_size:
+        job = run.config
+        warnings.warn(
+            Note(
+                f"{run.folder}: nothing was learned in {job.steps:,} steps, since learning begins after "
+                f"{job.backbone.schedule.random_steps:,} of them and a complete episode; ask for more --steps."
+            ),
+            stacklevel=4,
+        )
 
 
 def _first_state(job: Job, source: JobRun | None) -> TrainState:
@@ -384,23 +402,44 @@ def _resumed_job(folder: Path, job: Job) -> JobRun:
     return run
 
 
+DRAWN_SKILLS = 8
+"""Skills that stand for all of them where they are a continuum."""
+
+
+def skills_played(space: SkillSpace, drawn: int = DRAWN_SKILLS) -> Float[np.ndarray, "k z"]:
+    """Every skill, or the same few draws each time where skills are a continuum."""
+    return np.asarray(space.sample(jax.random.key(0), drawn) if space.count is None else space.all())
+
+
 @contextmanager
 def evaluating(job: Job) -> Iterator[Evaluate]:
-    """The evaluation of a job: deterministic episodes under one skill. Environments are made when first needed.
+    """The evaluation of a job: deterministic episodes. Environments are made when first needed.
 
-    A maze that is seen is measured as one that is not: stochastic episodes of every skill from the fixed start.
+    A pre-training plays every skill, side by side and on the same episodes; a fine-tuning the skill that it is of. A
+    maze that is seen is measured as one that is not: stochastic episodes of every skill from the fixed start.
     """
     if job.env.startswith(MAZE_PREFIX):
         yield _evaluate_seen_maze
         return
+    every = skills_played(job.rewarded.skills) if job.phase == "pretrain" else None
+    number = job.evaluation_episodes if every is None else max(1, job.evaluation_episodes // len(every))
     made: list[Evaluator] = []
 
     def evaluate(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
+        skills = skill[None] if every is None else every
         if not made:
-            envs = [run.config.make_env() for _ in range(run.config.evaluation_episodes)]
-            made.append(Evaluator(envs, run.config.backbone))
-        seeds = np.random.SeedSequence([job.seed, 0xE7A1, step]).generate_state(job.evaluation_episodes) >> 1
-        played = made[0].play(policy, skill, [int(one) for one in seeds])
+            made.append(Evaluator([run.config.make_env() for _ in range(len(skills) * number)], job.backbone))
+        seeds = np.random.SeedSequence([job.seed, 0xE7A1, step]).generate_state(number) >> 1
+        rows = np.repeat(skills, number, axis=0)
+        played = made[0].play(policy, rows, [int(one) for one in seeds] * len(skills))
+        if every is not None:
+            each = played.returns.reshape(len(skills), number).mean(axis=1)
+            return {
+                "return": float(each.mean()),
+                "return_best": float(each.max()),
+                "return_worst": float(each.min()),
+                "length": float(played.lengths.mean()),
+            }
         return {
             "return": float(played.returns.mean()),
             "return_deviation": float(played.returns.std()),
@@ -458,49 +497,62 @@ def _write_job_results(run: JobRun) -> None:
 
 def is_job(folder: str | Path) -> bool:
     """Whether a folder holds runs on a host environment, not in a maze."""
-    return read_config(run_folders(Path(folder))[0]).get("format") == JOB_FORMAT
+    return each_possible(run_folders(Path(folder)), read_config)[0].get("format") == JOB_FORMAT
 
 
 def load_jobs(folder: str | Path) -> list[JobRun]:
-    """The run on a host environment in a folder, or the runs of its seeds."""
-    return [JobRun(path) for path in run_folders(Path(folder))]
+    """The run on a host environment in a folder, or the runs of its seeds; see ``load``."""
+    return each_possible(run_folders(Path(folder)), JobRun)
 
 
 def skill_returns(
-    folder: str | Path, *, task: str | None = None, episodes: int | None = None, drawn: int = 8
+    folder: str | Path, *, task: str | None = None, episodes: int | None = None, drawn: int = DRAWN_SKILLS
 ) -> list[dict[str, Any]]:
     """What each skill of each seed earns in a task, by default the run's own: the same episodes for every skill.
 
-    Where skills are a continuum, ``drawn`` of them are. The newest snapshot acts, without noise.
+    Where skills are a continuum, ``drawn`` of them are, and the one that a fine-tuning kept. "finetuned" names the
+    skill that a fine-tuning kept, if it kept one. The newest snapshot acts, without noise.
     """
-    found = []
-    for run in load_jobs(folder):
-        job = replace(run.config, noise=0.0, task=task or run.config.task)
-        step, agent, _ = run.snapshot()
-        number = episodes or job.evaluation_episodes
-        evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
-        space = job.rewarded.skills
-        skills = space.sample(jax.random.key(0), drawn) if space.count is None else space.all()
-        names = [f"{'draw' if space.count is None else 'skill'} {index}" for index in range(len(skills))]
-        if job.strategy.kind == "controller":
-            # It mixes all skills, whichever it is given.
-            names, skills = ["controller"], skills[:1]
+    return each_possible(load_jobs(folder), lambda run: _skill_returns(run, task, episodes, drawn))
+
+
+def _skill_returns(run: JobRun, task: str | None, episodes: int | None, drawn: int) -> dict[str, Any]:
+    job = replace(run.config, noise=0.0, task=task or run.config.task)
+    step, agent, _ = run.snapshot()
+    number = episodes or job.evaluation_episodes
+    space = job.rewarded.skills
+    skills = dict(_named_skills(space, drawn))
+    kept = run.lasting_skill() if job.phase == "finetune" and space.width else None
+    finetuned = None
+    if job.strategy.kind == "controller":
+        # It mixes all skills, whichever it is given.
+        skills = {"controller": next(iter(skills.values()))}
+    elif kept is not None:
+        finetuned = next((name for name, skill in skills.items() if np.array_equal(skill, kept)), "fine-tuned")
+        skills = {finetuned: kept, **skills} if finetuned not in skills else skills
+    evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
+    try:
         policy = job.backbone.acting(agent)
         returns = {
-            name: evaluator.play(policy, skill, range(number))
-            for name, skill in zip(names, np.asarray(skills), strict=True)
+            name: evaluator.play(policy, np.repeat(skill[None], number, axis=0), range(number)).returns.tolist()
+            for name, skill in skills.items()
         }
+    finally:
         evaluator.close()
-        found.append(
-            {
-                "method": job.method,
-                "task": job.task or job.env,
-                "seed": job.seed,
-                "steps": step,
-                "returns": {name: played.returns.tolist() for name, played in returns.items()},
-            }
-        )
-    return found
+    return {
+        "method": job.method,
+        "task": job.task or job.env,
+        "seed": job.seed,
+        "steps": step,
+        "finetuned": finetuned,
+        "returns": returns,
+    }
+
+
+def _named_skills(space: SkillSpace, drawn: int) -> Iterator[tuple[str, Float[np.ndarray, " z"]]]:
+    noun = "draw" if space.count is None else "skill"
+    for index, skill in enumerate(skills_played(space, drawn)):
+        yield f"{noun} {index}", skill
 
 
 def is_host(env: str) -> bool:
@@ -573,8 +625,8 @@ def _write_results(run: Run) -> None:
 
 
 def load(folder: str | Path) -> list[Run]:
-    """The run in a folder, or the runs of its seeds."""
-    return open_runs(Path(folder))
+    """The run in a folder, or the runs of its seeds; a seed that cannot be read is left out with a warning."""
+    return each_possible(run_folders(Path(folder)), Run)
 
 
 def in_maze(run: Run | JobRun) -> bool:
@@ -614,8 +666,11 @@ def evaluate(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) 
 
 
 def summarise_runs(runs: Sequence[Run | JobRun], *, per_skill: int | None = None) -> dict[str, Summary]:
-    """Every measure over the seeds: mean, 95 % bootstrap interval, and each seed's value."""
-    measures = [evaluate(run, per_skill=per_skill) for run in runs]
+    """Every measure over the seeds: mean, 95 % bootstrap interval, and each seed's value.
+
+    A run that cannot be measured is left out with a warning if there are others.
+    """
+    measures = each_possible(runs, lambda run: evaluate(run, per_skill=per_skill))
     return {name: summarise([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
 
 

@@ -12,6 +12,14 @@ class Busy(UserError):
     """The run is being trained by another process."""
 
 
+class Note(UserWarning):
+    """What a user should know though all went on, in one sentence; the command line prints it."""
+
+
+class LeftOut(Note):
+    """A run was left out of what was asked for; the command line exits with 2 when it has done the rest."""
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 

@@ -2,7 +2,10 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
@@ -11,7 +14,7 @@ from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.cli.video import video_command
-from skillscape.errors import Interrupted, UserError, choose
+from skillscape.errors import Interrupted, LeftOut, Note, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
 
@@ -37,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _dispatch(given)
+        with _notes_printed() as left_out:
+            _dispatch(given)
+        if left_out:
+            sys.exit(2)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
         sys.exit(2)
@@ -55,6 +61,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         print(f"skillscape: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(2)
+
+
+@contextmanager
+def _notes_printed() -> Iterator[list[str]]:
+    """Print each of the library's notes once, as a line of our own; what is yielded names what was left out."""
+    told: list[str] = []
+    left_out: list[str] = []
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:  # noqa: ANN401
+            if not issubclass(category, Note):
+                usual(message, category, *place, **more)
+            elif str(message) not in told:
+                told.append(str(message))
+                print(f"skillscape: {message}", file=sys.stderr)
+                if issubclass(category, LeftOut):
+                    left_out.append(str(message))
+
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = show
+        yield left_out
 
 
 def _dispatch(arguments: list[str]) -> None:

@@ -51,12 +51,23 @@ def evaluate_command(arguments: list[str]) -> None:
         print(json.dumps({name: summary.to_json() for name, summary in summaries.items()}))
         return
     config = runs[0].config
-    print(f"{config.objective.name} in {config.env}, {config.steps:,} steps, {len(runs)} seed(s)")
+    seeds = len(next(iter(summaries.values())).per_seed)
+    print(f"{config.objective.name} in {config.env}, {_steps(runs)}, {seeds} seed(s)")
     units = {"distinguishability": " nats"}
     for name, summary in summaries.items():
         low, high = summary.interval
-        spread = f"  95 % interval {low:.3f} to {high:.3f}" if len(runs) > 1 else ""
+        spread = f"  95 % interval {low:.3f} to {high:.3f}" if seeds > 1 else ""
         print(f"  {name:<20}{summary.mean:.3f}{units.get(name, '')}{spread}")
+
+
+def _steps(runs: Sequence[Any]) -> str:
+    """The steps that were trained, which are not the budget while a run is under way."""
+    from skillscape.training.several import each_possible
+
+    trained = each_possible(runs, lambda run: run.trained_steps)
+    low, high = min(trained), max(trained)
+    between = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{between}{'' if low >= runs[0].end else f' of {runs[0].end:,}'} steps"
 
 
 def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -70,7 +81,8 @@ def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
         )
         for skill, returns in run["returns"].items():
             mean = sum(returns) / len(returns)
-            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}")
+            kept = "   fine-tuned" if skill == run["finetuned"] != "fine-tuned" else ""
+            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}{kept}")
 
 
 def plot_command(arguments: list[str]) -> None:

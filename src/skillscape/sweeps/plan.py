@@ -1,6 +1,7 @@
 """From a specification to runs: each has a folder that identifies it, and a fine-tuning names what it needs."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from skillscape.errors import UserError, choose
 from skillscape.experiments.urlb import LEARNERS, SCRATCH, Part, Variant, shared_folder
 from skillscape.objectives import trainable
 from skillscape.presets import HostedSettings, Settings, default_preset, hosted_settings, settings
-from skillscape.sweeps.spec import OWN, Sweep, Values
+from skillscape.sweeps.spec import MOST_RUNS, OWN, Sweep, Values
 from skillscape.training.changes import overridden
 from skillscape.training.jobs import Job
 from skillscape.training.runs import Pretraining
@@ -73,6 +74,7 @@ def plan(sweep: Sweep) -> tuple[PlannedRun, ...]:
     for method in sweep.methods:
         choose("method", method, [*LEARNERS, *trainable()], "skillscape methods")
     _check_tasks(sweep)
+    _check_size(sweep)
     grids = {env: _hosted_grid(sweep, env) if is_host(env) else _maze_grid(sweep, env) for env in sweep.envs}
     found: dict[str, PlannedRun] = {}
     for seed in sweep.seeds:
@@ -83,6 +85,16 @@ def plan(sweep: Sweep) -> tuple[PlannedRun, ...]:
     if not found:
         raise UserError("The sweep has no run: ddpg learns tasks only, so add a task or a method to pre-train.")
     return tuple(found.values())
+
+
+def _check_size(sweep: Sweep) -> None:
+    """Refuse a grid too large to be meant, before it is laid out."""
+    tried = [len(values) for _, values in (*sweep.objective, *sweep.backbone)]
+    tasks = max(1, sum(len(tasks_of(sweep, env)) for env in sweep.envs))
+    begun = math.prod([len(sweep.methods), len(sweep.seeds), len(sweep.noise), *tried])
+    tuned = len(sweep.skills) * max(1, len(sweep.snapshots))
+    if begun * max(len(sweep.envs), tasks * tuned) > MOST_RUNS:
+        raise UserError(f"The grid has more than {MOST_RUNS:,} runs; try fewer values at a time.")
 
 
 def counts(runs: Sequence[PlannedRun]) -> dict[Kind, int]:

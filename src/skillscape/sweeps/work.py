@@ -175,12 +175,15 @@ def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a Planne
 
 def finished(runs: Path, folder: str) -> dict[str, Any] | None:
     """The results of a run, or None if it is not finished."""
+    damaged = UserError(f"{runs / folder}/results.json is damaged; delete it to train the rest again.")
     try:
-        found: dict[str, Any] = json.loads((runs / folder / "results.json").read_text())
+        found: Any = json.loads((runs / folder / "results.json").read_text())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise UserError(f"{runs / folder}/results.json is damaged; delete it to train the rest again.") from error
+    except (ValueError, RecursionError) as error:
+        raise damaged from error
+    if not isinstance(found, dict) or not isinstance(found.get("measures"), dict):
+        raise damaged
     return found
 
 
