@@ -130,7 +130,7 @@ def test_help_on_a_method_lists_its_settings(capsys):
 
 def test_methods_lists_every_method_with_a_line(capsys):
     lines = shown(capsys, "methods").splitlines()
-    assert [line.split()[0] for line in lines] == list(registry())
+    assert [line.split()[0] for line in lines] == [name for name in registry() if name != "extrinsic"]
     assert all(len(line.split()) > 4 for line in lines)
 
 
@@ -197,6 +197,40 @@ def test_measures_are_printed_for_reading(capsys, trained):
     assert first == "diayn in maze/square_a, 1,600 steps, 1 seed(s)"
     assert [line.split()[0] for line in lines] == MEASURES
     assert "nats" in lines[2]
+
+
+def test_the_steps_that_were_trained_are_told_and_not_the_budget(capsys, copy):
+    (copy / "results.json").unlink()
+    shutil.rmtree(copy / "checkpoints" / "000000001600")
+    assert shown(capsys, "evaluate", copy).startswith("diayn in maze/square_a, 800 of 1,600 steps, 1 seed(s)")
+    shutil.rmtree(copy / "skills")
+    assert "800 of 1,600 steps" in shown(capsys, "evaluate", copy)
+
+
+def test_a_shared_policy_alone_was_trained_to_the_end(capsys, copy):
+    for name in ("results.json", "metrics.csv", "evaluation.csv"):
+        (copy / name).unlink()
+    shutil.rmtree(copy / "checkpoints")
+    assert "square_a, 1,600 steps" in shown(capsys, "evaluate", copy)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plot"])
+@pytest.mark.parametrize("part", ["config", "skills"])
+def test_a_damaged_seed_is_named_and_the_others_are_measured(capsys, seeds, tmp_path, command, part):
+    folder = shutil.copytree(seeds, tmp_path / "copy")
+    if part == "config":
+        (folder / "seed_7" / "config.json").write_text("[]")
+    else:
+        damage(folder / "seed_7" / "skills")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main([command, str(folder)])
+    printed = capsys.readouterr()
+    assert stop.value.code == 2
+    (line,) = printed.err.splitlines()
+    assert line.startswith("skillscape: left out: ")
+    assert "seed_7" in line
+    assert "1 seed(s)" in printed.out or len(printed.out.splitlines()) == 3
 
 
 def test_several_seeds_are_summarised(capsys, seeds):
@@ -314,7 +348,7 @@ def test_seeds_get_folders_of_their_own(tmp_path):
         ("pretrain extrinsic", "There is no method 'extrinsic'"),
         ("pretrain diayn --preset smokee", "did you mean 'smoke'?"),
         ("pretrain diayn --preset=papr", "did you mean 'paper'?"),
-        ("pretrain diayn --env maze/squar_a", "did you mean 'square_a'"),
+        ("pretrain diayn --env maze/squar_a", "did you mean 'square_a'?"),
         ("pretrain diayn --env maze/", "write maze/NAME"),
         ("pretrain diayn --env square_a", "write maze/NAME"),
         ("pretrain diayn --env atari/pong", "There is no environment 'atari/pong'"),
@@ -502,11 +536,11 @@ def test_following_that_offer_gives_the_same_run(copy, trained):
 @pytest.mark.parametrize(
     ("flags", "answer"),
     [
-        ("--seed 1", "another seed"),
-        ("--env maze/square_b", "another env"),
-        ("--objective.learning-rate 0.5", "another objective"),
-        ("--backbone.clip 0.5", "another backbone"),
-        ("--steps 800", "--steps can only be raised"),
+        ("--seed 1", "seed: 0 in the run, 1 asked for"),
+        ("--env maze/square_b", "env: maze/square_a in the run, maze/square_b asked for"),
+        ("--objective.learning-rate 0.5", "objective.learning_rate: 0.001 in the run, 0.5 asked for"),
+        ("--backbone.clip 0.5", "backbone.clip: 0.2 in the run, 0.5 asked for"),
+        ("--steps 800", "steps: 1,600 in the run, 800 asked for"),
     ],
 )
 def test_a_run_is_not_resumed_with_other_settings(capsys, trained, flags, answer):

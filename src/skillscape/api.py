@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,19 +16,21 @@ from jaxtyping import Float, PyTree
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.host import MAZE_PREFIX
+from skillscape.envs.host import MAZE_PREFIX, host_tasks, make_host
 from skillscape.envs.layouts import Layout, builtin_layouts, load_layout
 from skillscape.envs.maze_frames import Sight
 from skillscape.envs.mazes import Maze
 from skillscape.envs.modules import trust
-from skillscape.errors import Unwritable, UserError, choose
+from skillscape.errors import Notice, Unwritable, UserError, choose
 from skillscape.evaluation.episodes import Evaluator
 from skillscape.evaluation.mazes import MazeMeasures, measure, rollouts_per_skill
 from skillscape.evaluation.rollouts import number_shown, skill_rollouts
 from skillscape.evaluation.summary import Summary, summarise_measured
-from skillscape.objectives import registry
+from skillscape.objectives import trainable
 from skillscape.objectives.base import Objective
-from skillscape.presets import hosted_settings, settings
+from skillscape.presets import HostedSettings, Settings, hosted_settings, settings
+from skillscape.skills import SkillSpace
+from skillscape.training.changes import check_unchanged, overridden
 from skillscape.training.files import write_json
 from skillscape.training.fused import TrainState
 from skillscape.training.hosted import Evaluate, train_job
@@ -35,10 +38,13 @@ from skillscape.training.jobs import FORMAT as JOB_FORMAT
 from skillscape.training.jobs import Job, JobRun, adapted_state, finetuning, init_state
 from skillscape.training.log import read_metrics
 from skillscape.training.loop import train_all
-from skillscape.training.runs import Pretraining, Run, check_free, open_runs, read_config, run_folders
+from skillscape.training.runs import Pretraining, Run, check_free, read_config, run_folders
+from skillscape.training.several import each_possible
 
 OnProgress = Callable[[Any, int, str, Mapping[str, float]], None]
 """Told now and then: run, step, pace in words, the newest metrics and measures."""
+Overrides = Mapping[str, Any]
+"""Fields of a method or a learner, with the values they have in place of the preset's."""
 
 
 def pretrain(
@@ -50,8 +56,8 @@ def pretrain(
     steps: int | None = None,
     seed: int = 0,
     seeds: int = 1,
-    objective: Objective[Any] | None = None,
-    backbone: PPO | ReplayedBackbone[Any, Any] | None = None,
+    objective: Objective[Any] | Overrides | None = None,
+    backbone: PPO | ReplayedBackbone[Any, Any] | Overrides | None = None,
     noise: float = 0.0,
     resume: bool = False,
     force: bool = False,
@@ -62,41 +68,44 @@ def pretrain(
     """Train ``method`` without reward; one run per seed, in ``out`` itself or in ``out``/seed_0, seed_1, ….
 
     ``env`` is what `skillscape envs` lists: maze/NAME, walker, walker-pixels, gym/ID, …; ``preset`` is "default" in
-    mazes, "laptop" on images and "compact" elsewhere if not given. ``objective`` and ``backbone`` replace what the
-    preset would choose. ``noise`` is added to observations (not in mazes without images). ``resume`` goes on with runs
-    that stand there, with *their* configuration, and starts the missing ones; ``force`` replaces them. ``on_start`` is
-    called when nothing stands in the way and the compilation begins, ``on_progress`` now and then.
+    mazes, "laptop" on images and "compact" elsewhere if not given. A mapping as ``objective`` or ``backbone`` changes
+    some settings of the preset, as flags do: ``objective={"number_of_skills": 5}``; a whole object is taken as it is,
+    with its own defaults, which are those of mazes. ``noise`` is added to observations (not in mazes without images).
+    ``resume`` goes on with runs that stand there and starts the missing ones: ``steps`` and, without a ``preset``, all
+    other settings that are not given are then those of the runs; in mazes ``steps`` may be raised. ``force`` replaces
+    the runs. ``on_start`` is called when nothing stands in the way and the compilation begins, ``on_progress`` now and
+    then.
     """
     if seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {seeds}.")
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}.")
     if resume and force:
-        raise UserError("--resume and --force exclude each other; choose one.")
-    choose("method", method, registry(), "skillscape methods")
-    if method == "extrinsic":
-        raise UserError("extrinsic is the task's own reward, which pre-training goes without; choose another method.")
-    if objective is not None and objective.name != method:
+        raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
+    choose("method", method, trainable(), "skillscape methods")
+    if isinstance(objective, Objective) and objective.name != method:
         raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
     start = on_start or (lambda: None)
     progress = on_progress or (lambda *_: None)
     trust(env)
+    standing = standing_run(Path(out), env) if resume else None
     if is_host(env):
-        chosen = hosted_settings(method, env, preset)
+        chosen = hosted_preset(method, env, preset, standing)
         if isinstance(backbone, PPO):
             raise UserError(f"PPO runs in mazes only; {env} is trained with {chosen.backbone.name}.")
+        budget = chosen.steps if steps is None else steps
         job = Job(
             phase="pretrain",
             env=env,
             task=None,
             noise=noise,
-            objective=objective or chosen.objective,
-            backbone=backbone or chosen.backbone,
-            steps=chosen.steps if steps is None else steps,
+            objective=_settled(chosen.objective, objective, "objective"),
+            backbone=_settled(chosen.backbone, backbone, "backbone"),
+            steps=budget,
             seed=seed,
             evaluate_every=chosen.evaluate_every,
             evaluation_episodes=chosen.evaluation_episodes,
-            snapshots=tuple(one for one in chosen.snapshots if one <= (chosen.steps if steps is None else steps)),
+            snapshots=tuple(one for one in chosen.snapshots if one <= budget),
             finetuning_steps=chosen.finetuning_steps,
         )
         jobs = [replace(job, seed=seed + index) for index in range(seeds)]
@@ -105,13 +114,13 @@ def pretrain(
         raise UserError("--env.noise is for walker, quadruped, jaco, gym/ID and images; maze/NAME has none.")
     if isinstance(backbone, ReplayedBackbone):
         raise UserError(f"{env} is trained with PPO; {backbone.name} is for environments on the host.")
-    settled = settings(method, preset or "default")
+    settled = maze_preset(method, preset, standing)
     configs = [
         Pretraining(
             env=env,
             layout=load_layout(maze_name(env)),
-            objective=objective or settled.objective,
-            backbone=backbone or settled.backbone,
+            objective=_settled(settled.objective, objective, "objective"),
+            backbone=_settled(settled.backbone, backbone, "backbone"),
             steps=settled.steps if steps is None else steps,
             seed=seed + index,
             evaluate_every=settled.evaluate_every,
@@ -120,6 +129,45 @@ def pretrain(
         for index in range(seeds)
     ]
     return _train_in_maze(configs, Path(out), resume, force, workers, start, progress)
+
+
+def _settled(preset: Any, given: Any, key: str) -> Any:  # noqa: ANN401  a method or a learner
+    """What is trained: the preset's, with some settings changed, or what was given instead."""
+    return overridden(preset, given or {}, key) if given is None or isinstance(given, Mapping) else given
+
+
+def standing_run(out: Path, env: str) -> Path | None:
+    """Where a run stands that goes on, in ``out`` itself or as one of its seeds; one of another place is refused."""
+    found = [path.parent for path in (out / "config.json", *sorted(out.glob("seed_*/config.json"))) if path.exists()]
+    if not found:
+        return None
+    check_unchanged(found[0], {"env": read_config(found[0]).get("env")}, {"env": env})
+    return found[0]
+
+
+def maze_preset(method: str, preset: str | None, standing: Path | None) -> Settings:
+    """A preset; of a run that goes on, its own budget and, where no preset is named, all its settings."""
+    chosen = settings(method, preset or "default")
+    if standing is None:
+        return chosen
+    run = Run(standing).config
+    if preset is not None or run.objective.name != method:
+        return replace(chosen, steps=run.steps)
+    return Settings(run.objective, run.backbone, run.steps, run.evaluate_every, run.rollouts_per_skill)
+
+
+def hosted_preset(method: str | None, env: str, preset: str | None, standing: Path | None) -> HostedSettings:
+    """The same on a host environment; without a method, the learner alone."""
+    chosen = hosted_settings(method, env, preset)
+    if standing is None:
+        return chosen
+    job = JobRun(standing).config
+    budget: dict[str, Any] = {"steps" if job.phase == "pretrain" else "finetuning_steps": job.steps}
+    if preset is not None or job.method != (method or chosen.backbone.name):
+        return replace(chosen, **budget)
+    own = replace(chosen, objective=job.objective, backbone=job.backbone, finetuning_steps=job.finetuning_steps)
+    budget |= {"evaluate_every": job.evaluate_every, "evaluation_episodes": job.evaluation_episodes}
+    return replace(own, snapshots=job.snapshots, **budget)
 
 
 def _train_in_maze(
@@ -165,7 +213,7 @@ def _check_folders(folders: list[Path], resume: bool, force: bool) -> None:
 
 def finetune(
     source: str | Path,
-    task: str,
+    task: str | None = None,
     *,
     out: str | Path,
     skill: str | None = None,
@@ -179,61 +227,107 @@ def finetune(
 ) -> list[JobRun]:
     """Fine-tune a pre-trained run on a task, or each of its seeds if it has several.
 
+    ``task``: one of the run's domain; an environment of Gymnasium is its own only task, which need not be said.
     ``skill``: see ``adaptation.Strategy``, or the number of a skill; the method's own rule if not given.
     ``snapshot``: step of the pre-training to begin with, the last if not given. ``steps``: as many as the preset of the
-    pre-training gives a task if not given. ``seed``: that of the run if not given.
+    pre-training gives a task if not given. ``seed``: that of the run if not given. With ``resume``, what is not given
+    is as the fine-tuning that stands there has it.
     """
     if resume and force:
-        raise UserError("--resume and --force exclude each other; choose one.")
-    trust(task)
-    folders = run_folders(Path(source))
-    sources = [JobRun(folder) for folder in folders]
+        raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
+    trust(task or "")
+    _check_apart(Path(out), Path(source))
+    sources = pretrained_jobs(source)
     if seed is not None and len(sources) > 1:
         raise UserError("--seed is for one run; the seeds of several runs are their own.")
-    pairs: list[tuple[Job, JobRun | None]] = [
-        (
-            finetuning(
-                one,
-                task,
-                skill,
-                snapshot,
-                steps=one.config.finetuning_steps if steps is None else steps,
-                seed=one.config.seed if seed is None else seed,
-            ),
+    folders = _folders(Path(out), [one.config.seed for one in sources], len(sources) > 1)
+    pairs: list[tuple[Job, JobRun | None]] = []
+    for one, folder in zip(sources, folders, strict=True):
+        standing = JobRun(folder).config if resume and (folder / "config.json").exists() else None
+        # A run that is no fine-tuning is refused by name, like any other setting.
+        tuned = standing if standing is not None and standing.phase == "finetune" else None
+        budget = one.config.finetuning_steps if tuned is None else tuned.steps
+        job = finetuning(
             one,
+            task_of(one.config.env, task or (tuned.task if tuned else None)),
+            skill or (tuned.skill if tuned else None),
+            snapshot if snapshot is not None or tuned is None else tuned.snapshot,
+            steps=budget if steps is None else steps,
+            seed=(tuned or one.config).seed if seed is None else seed,
         )
-        for one in sources
-    ]
+        pairs.append((job, one))
     start, progress = on_start or (lambda: None), on_progress or (lambda *_: None)
     return _train_jobs(pairs, Path(out), len(pairs) > 1, resume, force, start, progress)
 
 
+def pretrained_jobs(source: str | Path) -> list[JobRun]:
+    """The runs that a fine-tuning begins with; those in mazes have nothing to be fine-tuned on."""
+    folders = run_folders(Path(source))
+    for folder in folders:
+        env = read_config(folder).get("env")
+        if isinstance(env, str) and _is_maze(env):
+            raise UserError(f"{folder} was trained in {env}: mazes have no tasks yet; fine-tune a run from elsewhere.")
+    return [JobRun(folder) for folder in folders]
+
+
+def task_of(env: str, task: str | None) -> str:
+    """The task that is meant in an environment; one of several has to be named."""
+    if _is_maze(env):
+        raise UserError(f"{env} is a maze, and mazes have no tasks yet; choose another environment.")
+    if task:
+        return task
+    known = host_tasks(env)
+    if not known:
+        make_host(env).close()  # which refuses a name that there is not
+    if len(known) != 1:
+        raise UserError(f"Say which task to learn, for example --task walker_walk; {env} has {', '.join(known)}.")
+    return known[0]
+
+
+def _is_maze(env: str) -> bool:
+    return not is_host(env) or env.startswith(MAZE_PREFIX)
+
+
+def _check_apart(out: Path, source: Path) -> None:
+    """Refuse to fine-tune into the folder of the pre-training, where nothing could be undone."""
+    ours, theirs = out.resolve(), source.resolve()
+    if ours == theirs or ours in theirs.parents or theirs in ours.parents:
+        raise UserError(
+            f"The fine-tuning would be written to {out}, but the run that it begins with is {source}; choose a folder "
+            "apart from it with --out."
+        )
+
+
 def train_from_scratch(
     env: str,
-    task: str,
+    task: str | None = None,
     *,
     out: str | Path,
     preset: str | None = None,
     steps: int | None = None,
     seed: int = 0,
-    backbone: ReplayedBackbone[Any, Any] | None = None,
+    backbone: ReplayedBackbone[Any, Any] | Overrides | None = None,
     resume: bool = False,
     force: bool = False,
     on_start: Callable[[], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> JobRun:
-    """Learn a task with its reward and without pre-training: what fine-tuning is compared with."""
+    """Learn a task with its reward and without pre-training: what fine-tuning is compared with.
+
+    ``task``: see ``finetune``; ``backbone``, ``steps`` and ``resume``: see ``pretrain``.
+    """
     if resume and force:
-        raise UserError("--resume and --force exclude each other; choose one.")
+        raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     trust(env)
-    chosen = hosted_settings(None, env, preset)
+    task = task_of(env, task)
+    chosen = hosted_preset(None, env, preset, standing_run(Path(out), env) if resume else None)
     job = Job(
         phase="finetune",
         env=env,
         task=task,
         noise=0.0,
         objective=None,
-        backbone=backbone or chosen.backbone,
+        backbone=_settled(chosen.backbone, backbone, "backbone"),
         steps=chosen.finetuning_steps if steps is None else steps,
         seed=seed,
         evaluate_every=chosen.evaluate_every,
@@ -277,7 +371,22 @@ def _train_jobs(
             with evaluating(run.config) as evaluate:
                 train_job(run, start or _first_state(job, source), evaluate, on_progress)
             _write_job_results(run)
+            _note_unlearned(run)
     return runs
+
+
+def _note_unlearned(run: JobRun) -> None:
+    """Warn of a run that has ended without a single update."""
+    log = run.folder / "metrics.csv"
+    if not log.exists() or not log.stat().st_size:
+        job = run.config
+        warnings.warn(
+            Notice(
+                f"{run.folder}: nothing was learned in {job.steps:,} steps, since learning begins after "
+                f"{job.backbone.schedule.random_steps:,} of them and a complete episode; ask for more --steps."
+            ),
+            stacklevel=4,
+        )
 
 
 def _first_state(job: Job, source: JobRun | None) -> TrainState:
@@ -293,33 +402,49 @@ def _resumed_job(folder: Path, job: Job) -> JobRun:
     run = JobRun(folder)
     # What a fine-tuning of it would take is not part of what the run itself computes.
     ours, theirs = (replace(one, finetuning_steps=0).to_json() for one in (job, run.config))
-    different = [name for name in ours if ours[name] != theirs[name]]
-    if different:
-        raise UserError(
-            f"{folder} was trained with another {different[0]}; resume it with its own settings "
-            "(see its config.json) or choose another --out."
-        )
+    check_unchanged(folder, theirs, ours)
     run.newest()  # a damaged checkpoint is refused before anything is compiled
     return run
 
 
+DRAWN_SKILLS = 8
+"""Skills that stand for all of them where they are a continuum."""
+
+
+def skills_played(space: SkillSpace, drawn: int = DRAWN_SKILLS) -> Float[np.ndarray, "k z"]:
+    """Every skill, or the same few draws each time where skills are a continuum."""
+    return np.asarray(space.sample(jax.random.key(0), drawn) if space.count is None else space.all())
+
+
 @contextmanager
 def evaluating(job: Job) -> Iterator[Evaluate]:
-    """The evaluation of a job: deterministic episodes under one skill. Environments are made when first needed.
+    """The evaluation of a job: deterministic episodes. Environments are made when first needed.
 
-    A maze that is seen is measured as one that is not: stochastic episodes of every skill from the fixed start.
+    A pre-training plays every skill, side by side and on the same episodes; a fine-tuning the skill that it is of. A
+    maze that is seen is measured as one that is not: stochastic episodes of every skill from the fixed start.
     """
     if job.env.startswith(MAZE_PREFIX):
         yield _evaluate_seen_maze
         return
+    every = skills_played(job.rewarded.skills) if job.phase == "pretrain" else None
+    number = job.evaluation_episodes if every is None else max(1, job.evaluation_episodes // len(every))
     made: list[Evaluator] = []
 
     def evaluate(run: JobRun, policy: PyTree, skill: Float[np.ndarray, " z"], step: int) -> Mapping[str, float]:
+        skills = skill[None] if every is None else every
         if not made:
-            envs = [run.config.make_env() for _ in range(run.config.evaluation_episodes)]
-            made.append(Evaluator(envs, run.config.backbone))
-        seeds = np.random.SeedSequence([job.seed, 0xE7A1, step]).generate_state(job.evaluation_episodes) >> 1
-        played = made[0].play(policy, skill, [int(one) for one in seeds])
+            made.append(Evaluator([run.config.make_env() for _ in range(len(skills) * number)], job.backbone))
+        seeds = np.random.SeedSequence([job.seed, 0xE7A1, step]).generate_state(number) >> 1
+        rows = np.repeat(skills, number, axis=0)
+        played = made[0].play(policy, rows, [int(one) for one in seeds] * len(skills))
+        if every is not None:
+            each = played.returns.reshape(len(skills), number).mean(axis=1)
+            return {
+                "return": float(each.mean()),
+                "return_best": float(each.max()),
+                "return_worst": float(each.min()),
+                "length": float(played.lengths.mean()),
+            }
         return {
             "return": float(played.returns.mean()),
             "return_deviation": float(played.returns.std()),
@@ -385,50 +510,63 @@ def _write_job_results(run: JobRun) -> None:
 
 def is_job(folder: str | Path) -> bool:
     """Whether a folder holds runs on a host environment, not in a maze."""
-    return read_config(run_folders(Path(folder))[0]).get("format") == JOB_FORMAT
+    return each_possible(run_folders(Path(folder)), read_config)[0].get("format") == JOB_FORMAT
 
 
 def load_jobs(folder: str | Path) -> list[JobRun]:
-    """The run on a host environment in a folder, or the runs of its seeds."""
-    return [JobRun(path) for path in run_folders(Path(folder))]
+    """The run on a host environment in a folder, or the runs of its seeds; see ``load``."""
+    return each_possible(run_folders(Path(folder)), JobRun)
 
 
 def skill_returns(
-    folder: str | Path, *, task: str | None = None, episodes: int | None = None, drawn: int = 8
+    folder: str | Path, *, task: str | None = None, episodes: int | None = None, drawn: int = DRAWN_SKILLS
 ) -> list[dict[str, Any]]:
     """What each skill of each seed earns in a task, by default the run's own: the same episodes for every skill.
 
-    Where skills are a continuum, ``drawn`` of them are. The newest snapshot acts, without noise.
+    Where skills are a continuum, ``drawn`` of them are, and the one that a fine-tuning kept. "finetuned" names the
+    skill that a fine-tuning kept, if it kept one. The newest snapshot acts, without noise.
     """
-    found = []
     trust(task or "")
-    for run in load_jobs(folder):
-        job = replace(run.config, noise=0.0, task=task or run.config.task)
-        step, agent, _ = run.snapshot()
-        number = episodes or job.evaluation_episodes
-        evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
-        space = job.rewarded.skills
-        skills = space.sample(jax.random.key(0), drawn) if space.count is None else space.all()
-        names = [f"{'draw' if space.count is None else 'skill'} {index}" for index in range(len(skills))]
-        if job.strategy.kind == "controller":
-            # It mixes all skills, whichever it is given.
-            names, skills = ["controller"], skills[:1]
+    return each_possible(load_jobs(folder), lambda run: _skill_returns(run, task, episodes, drawn))
+
+
+def _skill_returns(run: JobRun, task: str | None, episodes: int | None, drawn: int) -> dict[str, Any]:
+    job = replace(run.config, noise=0.0, task=task or run.config.task)
+    step, agent, _ = run.snapshot()
+    number = episodes or job.evaluation_episodes
+    space = job.rewarded.skills
+    skills = dict(_named_skills(space, drawn))
+    kept = run.lasting_skill() if job.phase == "finetune" and space.width else None
+    finetuned = None
+    if job.strategy.kind == "controller":
+        # It mixes all skills, whichever it is given.
+        skills = {"controller": next(iter(skills.values()))}
+    elif kept is not None:
+        finetuned = next((name for name, skill in skills.items() if np.array_equal(skill, kept)), "fine-tuned")
+        skills = {finetuned: kept, **skills} if finetuned not in skills else skills
+    evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
+    try:
         policy = job.backbone.acting(agent)
         returns = {
-            name: evaluator.play(policy, skill, range(number))
-            for name, skill in zip(names, np.asarray(skills), strict=True)
+            name: evaluator.play(policy, np.repeat(skill[None], number, axis=0), range(number)).returns.tolist()
+            for name, skill in skills.items()
         }
+    finally:
         evaluator.close()
-        found.append(
-            {
-                "method": job.method,
-                "task": job.task or job.env,
-                "seed": job.seed,
-                "steps": step,
-                "returns": {name: played.returns.tolist() for name, played in returns.items()},
-            }
-        )
-    return found
+    return {
+        "method": job.method,
+        "task": job.task or job.env,
+        "seed": job.seed,
+        "steps": step,
+        "finetuned": finetuned,
+        "returns": returns,
+    }
+
+
+def _named_skills(space: SkillSpace, drawn: int) -> Iterator[tuple[str, Float[np.ndarray, " z"]]]:
+    noun = "draw" if space.count is None else "skill"
+    for index, skill in enumerate(skills_played(space, drawn)):
+        yield f"{noun} {index}", skill
 
 
 def is_host(env: str) -> bool:
@@ -443,17 +581,15 @@ def _resumed(folder: Path, config: Pretraining) -> Run:
     run = Run(folder)
     ours, theirs = config.to_json(), run.config.to_json()
     # A longer budget is the one change that leaves the steps already taken valid.
-    different = [name for name in ours if ours[name] != theirs[name] and name != "steps"]
-    if different:
-        raise UserError(
-            f"{folder} was trained with another {different[0]}; resume it with its own settings "
-            "(see its config.json) or choose another --out."
-        )
+    check_unchanged(folder, {**theirs, "steps": ours["steps"]}, ours)
     run.newest_state()  # a damaged checkpoint is refused before anything is compiled
     if ours["steps"] == theirs["steps"]:
         return run
     if config.steps < run.config.steps:
-        raise UserError(f"{folder} has a budget of {run.config.steps:,} steps; --steps can only be raised on --resume.")
+        raise UserError(
+            f"steps: {run.config.steps:,} in the run, {config.steps:,} asked for; the budget of {folder} can only be "
+            "raised on --resume."
+        )
     write_json(folder / "config.json", ours)
     (folder / "results.json").unlink(missing_ok=True)
     return Run(folder)
@@ -513,8 +649,8 @@ def _write_results(run: Run) -> None:
 
 
 def load(folder: str | Path) -> list[Run]:
-    """The run in a folder, or the runs of its seeds."""
-    return open_runs(Path(folder))
+    """The run in a folder, or the runs of its seeds; a seed that cannot be read is left out with a warning."""
+    return each_possible(run_folders(Path(folder)), Run)
 
 
 def in_maze(run: Run | JobRun) -> bool:
@@ -559,9 +695,10 @@ def evaluate(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) 
 def summarise_runs(runs: Sequence[Run | JobRun], *, per_skill: int | None = None) -> dict[str, Summary | None]:
     """Every measure over the seeds: mean, 95 % bootstrap interval (None for one seed), and each seed's value.
 
-    None for a measure that tells skills apart where there is no second skill.
+    None for a measure that tells skills apart where there is no second skill. A run that cannot be measured is left out
+    with a warning if there are others.
     """
-    measures = [evaluate(run, per_skill=per_skill) for run in runs]
+    measures = each_possible(runs, lambda run: evaluate(run, per_skill=per_skill))
     return {name: summarise_measured([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
 
 

@@ -30,18 +30,33 @@ class Unwritable(UserError):
 
 
 class Notice(UserWarning):
-    """What a user is told while the work goes on."""
+    """What a user should know though the work goes on, in one sentence; the command line prints it."""
+
+
+class LeftOut(Notice):
+    """A run was left out of what was asked for; the command line exits with 2 when it has done the rest."""
 
 
 class Interrupted(Exception):
     """Training was asked to stop and has saved its state."""
 
 
-def choose(kind: str, name: str, known: Iterable[str], command: str) -> None:
-    """Refuse a name that is not among the known ones, suggesting the nearest; ``command`` lists them."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The known name that is most like a name, whatever their capitals; None where none is."""
+    names = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
+    return names[near[0]] if near else None
+
+
+def choose(kind: str, name: str, known: Iterable[str], command: str | None = None) -> None:
+    """Refuse a name that is not among the known ones, suggesting the nearest; ``command`` lists them, if any does."""
     names = list(known)
     if name in names:
         return
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}."
-    raise UserError(f"There is no {kind} {name!r}: {hint} `{command}` lists them.")
+    near, listed = nearest(name, names), ", ".join(names)
+    told = [f"did you mean {near!r}?" if near else f"known are {listed}."]
+    if command is not None:
+        told.append(f"`{command}` lists them.")
+    elif near:
+        told.append(f"There are {listed}.")
+    raise UserError(f"There is no {kind} {name!r}: {' '.join(told)}")

@@ -81,7 +81,7 @@ PRESETS: dict[str, Callable[[str], Settings]] = {
 def settings(method: str, preset: str = "default") -> Settings:
     """The settings of a preset for a method; unknown names are refused with the nearest known one."""
     choose("method", method, registry(), "skillscape methods")
-    choose("preset", preset, PRESETS, "skillscape pretrain --help")
+    choose("preset", preset, PRESETS)
     return PRESETS[preset](method)
 
 
@@ -250,5 +250,5 @@ def hosted_settings(method: str | None, env: str, preset: str | None = None) -> 
         choose("method", method, registry(), "skillscape methods")
     presets = SEEN_PRESETS if is_seen(env) else HOSTED_PRESETS
     chosen = preset or default_preset(env)
-    choose("preset", chosen, presets, "skillscape pretrain --help")
+    choose("preset", chosen, presets)
     return presets[chosen](method, env)

@@ -38,4 +38,4 @@ def test_benchmarks(name, tmp_path):
 def test_maps(tmp_path):
     folders = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     main(["reproduce", "maps", "--early", "2500", "--steps", "5000", *folders])
-    assert list((tmp_path / "results" / "maps").glob("*.png"))
+    assert list((tmp_path / "results" / "maps-2500-5000-seed-0").glob("*.png"))

@@ -228,7 +228,7 @@ def test_the_command_runs_and_goes_on(tmp_path, capsys):
     arguments = ["reproduce", "urlb", "--preset", "smoke", "--domains", "walker", "--methods", "ddpg", "diayn"]
     arguments += ["--seeds", "1", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     cli.main(arguments)
-    first = (tmp_path / "out" / "urlb-walker" / "table.md").read_text()
+    first = (tmp_path / "out" / "urlb-walker-smoke" / "table.md").read_text()
     cli.main(arguments)
-    assert (tmp_path / "out" / "urlb-walker" / "table.md").read_text() == first
+    assert (tmp_path / "out" / "urlb-walker-smoke" / "table.md").read_text() == first
     assert "run 1 of" not in capsys.readouterr().err.split("is complete")[1]

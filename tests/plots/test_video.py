@@ -127,3 +127,12 @@ def test_contact_sheet_is_dot_for_pixel(tmp_path):
     columns = [np.flatnonzero((image == value).all(axis=2).sum(axis=0) > 50)[0] for value in (100, 110, 120)]
     assert columns == sorted(columns)
     assert [path.name for path in tmp_path.iterdir()] == ["sheet.png"]
+
+
+def test_light_pictures_are_framed(tmp_path):
+    white = np.full((60, 80, 3), 255, np.uint8)
+    contact_sheet([Row("", [white, white]), Row("", [white, white])], tmp_path / "sheet.png")
+    image = (imread(tmp_path / "sheet.png")[..., :3] * 255).round().astype(int)
+    grey = ((image > 100) & (image < 220)).all(axis=2)
+    assert grey.sum() == 4 * (2 * 82 + 2 * 60)
+    assert sum(row.sum() == 2 * 82 for row in grey) == 4  # the upper and the lower line of two rows

@@ -272,7 +272,32 @@ def test_a_controller_is_slower_and_does_not_spoil_the_pace_of_others(tmp_path):
     assert [after.core_seconds(run, 1000) for run in (own, controlled)] == pytest.approx([5.0, 30.0])
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
+def test_a_run_with_damaged_results_holds_back_only_what_needs_it(tmp_path, text):
+    sweep = grid("diayn", "ddpg", seeds=(0,))
+    broken = plan(sweep)[0]
+    (tmp_path / broken.folder).mkdir(parents=True)
+    (tmp_path / broken.folder / "results.json").write_text(text)
+    planned, report = conduct(sweep, tmp_path, Recorder(2))
+    assert "results.json is damaged; delete it" in report.failures[broken.folder]
+    assert set(report.results) == {run.folder for run in planned if broken.folder not in (run.folder, run.needs)}
+    assert report.results
+
+
 # The command
+
+
+def test_a_damaged_run_is_named_by_a_dry_run_which_counts_the_others(tmp_path, capsys):
+    folder = tmp_path / "runs" / "urlb-smoke-2000-2000" / "diayn-walker" / "seed_0"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text("{")
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", write(tmp_path, ["diayn"], "seeds = 2"), "--runs", str(tmp_path / "runs"), "--dry-run"])
+    printed = capsys.readouterr()
+    assert stop.value.code == 2
+    assert printed.out.startswith("grid: 4 runs")
+    assert "core minutes in all" in printed.out
+    assert f"{folder}/results.json is damaged" in printed.err
 
 
 def write(folder, methods, more=""):

@@ -156,6 +156,11 @@ def test_what_is_seen_has_folders_of_its_own():
         ({"backbone": (("speed", (1,)),)}, "backbone.speed is no setting of ddpg"),
         ({"envs": ("maze/square_a",), "noise": (0.1,)}, "noise is for walker"),
         ({"envs": ("maze/square_a",), "steps": 5}, "below one batch"),
+        ({"seeds": tuple(range(100_000))}, "The grid has more than 100,000 runs"),
+        (
+            {"objective": (("width", tuple(range(1, 1001))), ("module_width", tuple(range(1, 1001))))},
+            "The grid has more than 100,000 runs",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is(changes, said):

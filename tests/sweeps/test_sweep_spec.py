@@ -113,3 +113,21 @@ def test_a_file_that_is_not_there(tmp_path):
         read_sweep(tmp_path / "none.toml")
     with pytest.raises(UserError, match="Cannot read the sweep"):
         read_sweep(Path(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{MINIMAL}seeds = 1000000000", "seeds cannot be 1,000,000,000: a sweep has at most 100,000 runs"),
+        (f"{MINIMAL}x = {'[' * 5_000}{']' * 5_000}", "is nested too deeply"),
+        (f"{MINIMAL}x = {'{a = ' * 5_000}1{'}' * 5_000}", "is nested too deeply"),
+        (f"{MINIMAL}steps = {'9' * 5_000}", "is not TOML"),
+    ],
+)
+def test_what_would_fill_the_memory_is_one_sentence(tmp_path, text, said):
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, text)
+
+
+def test_a_long_list_is_read_at_once(tmp_path):
+    assert len(read(tmp_path, f"{MINIMAL}seeds = {list(range(90_000))}").seeds) == 90_000

@@ -145,6 +145,20 @@ def train(folder, job, evaluate: Callable = measure, on_progress: Callable = lam
     return run
 
 
+def test_every_line_of_progress_tells_the_newest_evaluation(tmp_path, monkeypatch):
+    monkeypatch.setattr(hosted, "LOG_EVERY", 50)
+    lines = []
+    run = JobRun.create(tmp_path / "run", a_job())
+    hosted.train_job(
+        run,
+        init_state(run.config, run.spec),
+        lambda run, policy, skill, step: {"return": float(step)},
+        lambda _run, step, _pace, metrics: lines.append((step, metrics["return"])),
+    )
+    assert lines[-1] == (STEPS, STEPS)
+    assert all(told == step for step, told in lines)
+
+
 @pytest.fixture
 def watched(monkeypatch, tmp_path):
     """Trains a job and tells what happened."""

@@ -219,7 +219,6 @@ def files(folder):
     [
         (["--task", "walker_walk"], "has one task, itself, and walker_walk is another"),
         (["--task", "gym/toys:Toy-v0"], "has one task, itself"),
-        ([], "Say which task to learn"),
         (["--task", ENV, "--snapshot", "77"], "has no snapshot of step 77; it has 1000"),
         (["--task", ENV, "--skill", "16"], "no skill 16: the run has skills 0 to 15"),
         (["--task", ENV, "--skill", "best"], "--skill cannot be 'best'"),
@@ -267,14 +266,14 @@ def resuming(folder, *flags):
 
 def test_a_folder_in_the_way_is_kept(capsys, half_done):
     before = files(half_done)
-    assert "add --resume to go on with it or --force to replace it" in refused(capsys, *resuming(half_done))
+    assert "add --resume (resume=True) to go on with it" in refused(capsys, *resuming(half_done))
     assert files(half_done) == before
 
 
 @pytest.mark.parametrize("flags", [("--seed", "1"), ("--backbone.width", "8"), ("--objective.learning-rate", "1e-3")])
 def test_other_settings_cannot_go_on_with_a_run(capsys, half_done, flags):
     before = files(half_done)
-    assert "was trained with another" in refused(capsys, *resuming(half_done, "--resume", *flags))
+    assert "in the run, " in refused(capsys, *resuming(half_done, "--resume", *flags))
     assert files(half_done) == before
 
 

@@ -9,16 +9,17 @@ import jax
 import pytest
 from fake_runs import job_run
 
+from skillscape.api import load
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.layouts import builtin_layouts, load_layout, parse_layout
-from skillscape.errors import UserError
+from skillscape.errors import LeftOut, UserError
 from skillscape.objectives import registry
 from skillscape.objectives.sd3 import SD3
 from skillscape.presets import PRESETS, settings
 from skillscape.training.fused import init_state
 from skillscape.training.jobs import JobRun
-from skillscape.training.runs import Pretraining, Run, check_ranges, from_fields, open_runs
+from skillscape.training.runs import Pretraining, Run, check_ranges, from_fields
 
 
 def configuration(method="diayn", preset="smoke", maze="square_a", **changes):
@@ -275,7 +276,7 @@ def test_a_run_with_a_link_in_it_is_not_opened(tmp_path):
     run = Run.create(tmp_path / "run", configuration())
     (run.folder / "metrics.csv").symlink_to(tmp_path / "thesis.tex")
     with pytest.raises(UserError, match=r"metrics\.csv is a symbolic link"):
-        open_runs(tmp_path / "run")
+        load(tmp_path / "run")
 
 
 def test_a_run_without_a_checkpoint_says_how_to_get_one(tmp_path):
@@ -291,26 +292,42 @@ def test_a_run_without_a_checkpoint_says_how_to_get_one(tmp_path):
 
 def test_one_run_opens_alone(tmp_path):
     Run.create(tmp_path, configuration())
-    assert [run.folder for run in open_runs(tmp_path)] == [tmp_path]
+    assert [run.folder for run in load(tmp_path)] == [tmp_path]
 
 
 def test_seeds_open_in_the_order_of_their_numbers(tmp_path):
     for seed in (10, 9, 0):
         Run.create(tmp_path / f"seed_{seed}", configuration(seed=seed))
-    assert [run.config.seed for run in open_runs(tmp_path)] == [0, 9, 10]
+    assert [run.config.seed for run in load(tmp_path)] == [0, 9, 10]
 
 
 def test_other_folders_among_the_seeds_are_left_alone(tmp_path):
     for name in ("seed_0", "seed_0_backup", "seed_", "plots"):
         Run.create(tmp_path / name, configuration())
-    assert [run.folder.name for run in open_runs(tmp_path)] == ["seed_0"]
+    assert [run.folder.name for run in load(tmp_path)] == ["seed_0"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["[]", "{", '{"format": "skillscape-run-1", "objective": {"name": "mine"}, "backbone": {}}']
+)
+def test_a_damaged_or_unknown_seed_does_not_stop_the_others(tmp_path, damage):
+    for seed in range(3):
+        Run.create(tmp_path / f"seed_{seed}", configuration(seed=seed))
+    (tmp_path / "seed_0" / "config.json").write_text(damage)
+    with pytest.warns(LeftOut, match="left out: .*seed_0"):
+        runs = load(tmp_path)
+    assert [run.config.seed for run in runs] == [1, 2]
+    for seed in range(3):
+        (tmp_path / f"seed_{seed}" / "config.json").write_text(damage)
+    with pytest.raises(UserError, match="seed_0"):
+        load(tmp_path)
 
 
 def test_a_missing_folder_and_one_without_a_run_are_told_apart(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
-        open_runs(tmp_path / "missing")
+        load(tmp_path / "missing")
     with pytest.raises(UserError, match="holds no run"):
-        open_runs(tmp_path)
+        load(tmp_path)
 
 
 # One process at a time
@@ -318,7 +335,7 @@ def test_a_missing_folder_and_one_without_a_run_are_told_apart(tmp_path):
 LOCK = """
 import sys
 from pathlib import Path
-from skillscape.errors import UserError
+from skillscape.errors import LeftOut, UserError
 from skillscape.training.runs import Run
 try:
     with Run(Path(sys.argv[1])).locked():

@@ -4,8 +4,9 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from skillscape.cli.lists import doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
@@ -14,7 +15,7 @@ from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command
 from skillscape.cli.video import video_command
-from skillscape.errors import Interrupted, Notice, UserError, choose
+from skillscape.errors import Interrupted, LeftOut, Notice, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
 
@@ -46,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _tell
-            warnings.simplefilter("default", Notice)
+        with _notices_printed() as left_out:
             _dispatch(given)
+        if left_out:
+            sys.exit(2)
     except UserError as error:
         print(f"skillscape: {error}", file=sys.stderr)
         if debug and error.__cause__ is not None:
@@ -71,20 +72,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _tell(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A notice is one line, in place of a progress line that stands there; other warnings look as Python has them."""
-    clear = "\r\033[K" if sys.stderr.isatty() else ""
-    if issubclass(category, Notice):
-        print(f"{clear}skillscape: {message}", file=sys.stderr, flush=True)
-    else:
-        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
+@contextmanager
+def _notices_printed() -> Iterator[list[str]]:
+    """Print each of the library's notices once, as a line of our own; what is yielded names what was left out."""
+    told: list[str] = []
+    left_out: list[str] = []
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:  # noqa: ANN401
+            if not issubclass(category, Notice):
+                usual(message, category, *place, **more)
+            elif str(message) not in told:
+                told.append(str(message))
+                # In place of a progress line that stands there.
+                clear = "\r\033[K" if sys.stderr.isatty() else ""
+                print(f"{clear}skillscape: {message}", file=sys.stderr, flush=True)
+                if issubclass(category, LeftOut):
+                    left_out.append(str(message))
+
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show
+        yield left_out
 
 
 def _dispatch(arguments: list[str]) -> None:

@@ -26,7 +26,7 @@ class Display:
 
     def announce(self) -> None:
         """Say where the run goes and that compiling comes first."""
-        print(f"training in {self._out}; compiling first, which takes a few seconds", file=sys.stderr)
+        print(f"training in {self._out}; compiling first, which takes up to a minute the first time", file=sys.stderr)
 
     def begin(self, label: str) -> None:
         """Say which row of an experiment comes next."""

@@ -8,10 +8,10 @@ from skillscape.errors import UserError
 
 def methods_command(arguments: list[str]) -> None:
     """List the methods, one line each."""
-    from skillscape.objectives import registry
+    from skillscape.objectives import trainable
 
     tyro.cli(_methods_options, args=arguments, prog="skillscape methods")
-    print_table([(name, first_sentence(kind.__doc__)) for name, kind in registry().items()])
+    print_table([(name, first_sentence(kind.__doc__)) for name, kind in trainable().items()])
 
 
 def _methods_options() -> None:

@@ -60,10 +60,11 @@ def evaluate_command(arguments: list[str]) -> None:
         print(json.dumps({name: summary and summary.to_json() for name, summary in summaries.items()}))
         return
     config = runs[0].config
-    print(f"{config.objective.name} in {config.env}, {config.steps:,} steps, {len(runs)} seed(s)")
+    seeds = max(len(summary.per_seed) for summary in summaries.values() if summary is not None)
+    print(f"{config.objective.name} in {config.env}, {_steps(runs)}, {seeds} seed{'s' * (seeds > 1)}")
     for name in (name for name in summaries if not name.endswith("_error")):
         print(f"  {name:<20}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
-    if note := few_seeds_note([len(runs)]):
+    if note := few_seeds_note([seeds]):
         print(note)
 
 
@@ -77,6 +78,16 @@ def _in_words(name: str, summary: "Summary | None", error: "Summary | None") -> 
     return f"{summary.mean:.3f}{unit}{precision}{spread}"
 
 
+def _steps(runs: Sequence[Any]) -> str:
+    """The steps that were trained, which are not the budget while a run is under way."""
+    from skillscape.training.several import each_possible
+
+    trained = each_possible(runs, lambda run: run.trained_steps)
+    low, high = min(trained), max(trained)
+    between = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{between}{'' if low >= runs[0].end else f' of {runs[0].end:,}'} steps"
+
+
 def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     """Returns of every skill of every seed."""
     if as_json:
@@ -88,7 +99,8 @@ def _print_returns(found: Sequence[Mapping[str, Any]], as_json: bool) -> None:
         )
         for skill, returns in run["returns"].items():
             mean = sum(returns) / len(returns)
-            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}")
+            kept = "   fine-tuned" if skill == run["finetuned"] != "fine-tuned" else ""
+            print(f"  {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}{kept}")
 
 
 def plot_command(arguments: list[str]) -> None:

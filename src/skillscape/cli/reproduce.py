@@ -1,11 +1,13 @@
 """``skillscape reproduce``: a table or figure of the paper in one command."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from skillscape.cli.display import Display, first_sentence, print_table, without
+from skillscape.cli.numbers import Count
 from skillscape.errors import UserError, choose
 
 
@@ -15,7 +17,7 @@ class ReproduceOptions:
 
     seeds: int = 10
     """Seeds per row."""
-    steps: int | None = None
+    steps: Count | None = None
     """Environment steps per run; the preset's if not given."""
     preset: str = "default"
     """default, paper (literal settings of the papers), long (6.25 million steps, not on images) or smoke (seconds)."""
@@ -24,7 +26,8 @@ class ReproduceOptions:
     entropy: float | None = None
     """PPO's entropy weight for every method; the preset's if not given."""
     out: Path = Path("results")
-    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each; results of other settings that stand there
+    are never replaced: the sub-folder then gets a longer name."""
     runs: Path = Path("runs/reproduce")
     """Folder for the runs themselves."""
 
@@ -33,13 +36,14 @@ class ReproduceOptions:
 class MapsOptions:
     """Train SD3 in the square maze for a short and a long time and draw what its model has learned."""
 
-    early: int = 25_000
+    early: Count = 25_000
     """Environment steps of the young model."""
-    steps: int = 250_000
+    steps: Count = 250_000
     """Environment steps of the old one, with the same seed: it has been the young one."""
     seed: int = 0
+    """Random seed."""
     out: Path = Path("results")
-    """Folder for the pictures, in a sub-folder."""
+    """Folder for the pictures, in a sub-folder that is named after other steps and seeds than the default ones."""
     runs: Path = Path("runs/reproduce")
     """Folder for the runs themselves."""
 
@@ -58,12 +62,13 @@ class BenchmarkOptions:
     """Seeds per method and task."""
     preset: str | None = None
     """compact, or laptop on images (for a laptop, the default), paper (URLB's sizes and budget) or smoke (seconds)."""
-    steps: int | None = None
+    steps: Count | None = None
     """Environment steps of pre-training; the preset's if not given."""
-    finetuning_steps: int | None = None
+    finetuning_steps: Count | None = None
     """Environment steps of fine-tuning and of training from scratch; the preset's if not given."""
     out: Path = Path("results")
-    """Folder for the raw numbers, tables and pictures, in a sub-folder each."""
+    """Folder for the raw numbers, tables and pictures, in a sub-folder each; results of other settings that stand there
+    are never replaced: the sub-folder then gets a longer name."""
     runs: Path = Path("runs/reproduce")
     """Folder for the runs themselves."""
 
@@ -71,6 +76,7 @@ class BenchmarkOptions:
 def reproduce_command(arguments: list[str]) -> None:
     """Plan, train, measure and draw a named experiment."""
     from skillscape.experiments.comparison import compare, table, write
+    from skillscape.experiments.folders import comparison_folder
     from skillscape.experiments.mazes import EXPERIMENTS, Request, plan
     from skillscape.experiments.urlb import BENCHMARKS
 
@@ -99,11 +105,13 @@ def reproduce_command(arguments: list[str]) -> None:
     command = " ".join(["skillscape", "reproduce", name, *without(rest, ("--out", "--runs"))])
     request = Request(command, options.preset, options.methods, options.seeds, options.steps, options.entropy)
     for comparison in plan(name, request):
+        folder = comparison_folder(comparison, options.out)
+        _tell_folder(folder, comparison.name)
         display = Display(options.runs / comparison.name, comparison.seeds)
         display.announce()
         try:
             results = compare(comparison, options.runs / comparison.name, display.show, display.begin)
-            written = write(comparison, results, options.out / comparison.name)
+            written = write(comparison, results, folder)
         except OSError as error:
             raise UserError(f"Cannot write to {options.out}: {error.strerror}; choose another --out.") from error
         display.finish(f"{comparison.name} is complete")
@@ -112,21 +120,37 @@ def reproduce_command(arguments: list[str]) -> None:
             print(path)
 
 
+def _tell_folder(folder: Path, name: str) -> None:
+    """Say so where results do not go to the folder of the experiment's name."""
+    if folder.name != name:
+        print(f"{folder.parent / name} holds results of other settings; these go to {folder}", file=sys.stderr)
+
+
 def _reproduce_maps(arguments: list[str]) -> None:
     from skillscape.api import pretrain
     from skillscape.experiments.pictures import draw_bonus
 
     options = tyro.cli(MapsOptions, args=arguments, prog="skillscape reproduce maps")
-    display = Display(options.runs / "maps", 1)
+    default = MapsOptions()
+    asked, usual = ((one.early, one.steps, one.seed) for one in (options, default))
+    name = "maps" if asked == usual else "maps-{}-{}-seed-{}".format(*asked)
+    display = Display(options.runs / name, 1)
     display.announce()
     runs = []
     for steps in (options.early, options.steps):
         display.begin(f"SD3 for {steps:,} steps")
-        out = options.runs / "maps" / f"{steps}"
+        out = options.runs / name / f"{steps}"
         runs += pretrain(
-            "sd3", "maze/square_a", out=out, steps=steps, seed=options.seed, resume=True, on_progress=display.show
+            "sd3",
+            "maze/square_a",
+            out=out,
+            preset="default",
+            steps=steps,
+            seed=options.seed,
+            resume=True,
+            on_progress=display.show,
         )
-    written = draw_bonus(runs[0], runs[1], options.out / "maps")
+    written = draw_bonus(runs[0], runs[1], options.out / name)
     display.finish("the maps are drawn")
     for path in written:
         print(path)
@@ -134,6 +158,7 @@ def _reproduce_maps(arguments: list[str]) -> None:
 
 def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
     from skillscape.envs.host import is_seen
+    from skillscape.experiments.folders import benchmark_folder
     from skillscape.experiments.urlb import (
         BENCHMARKS,
         Benchmark,
@@ -151,9 +176,11 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
     wanted = set(options.tasks)
     having_them = tuple(domain for domain in kind.domains if wanted & set(tasks_in(domain)))
     domains = options.domains or having_them or kind.domains
-    preset = options.preset or default_preset(domains[0])
+    usual = default_preset(domains[0])
+    preset = options.preset or usual
+    places = options.tasks or (() if domains == kind.domains else domains)
     benchmark = Benchmark(
-        name="-".join([name, *(options.tasks or (() if domains == kind.domains else domains))]),
+        name="-".join([name, *places, *([] if preset == usual else [preset])]),
         variants=kind.compare(options.methods or kind.methods),
         domains=domains,
         seeds=options.seeds,
@@ -164,13 +191,15 @@ def _reproduce_benchmark(name: str, arguments: list[str]) -> None:
         tasks=options.tasks,
     )
     benchmark.check()
+    folder = benchmark_folder(benchmark, options.out)
+    _tell_folder(folder, benchmark.name)
     # Experiments at the same budget share what they pre-train.
     family = "pixels" if is_seen(domains[0]) else "urlb"
     runs = options.runs / shared_folder(preset, budget_of(benchmark), family)
     display = Display(runs, 1)
     display.announce()
     scores = run_benchmark(benchmark, runs, display.show, display.begin)
-    written = write_benchmark(benchmark, scores, runs, options.out / benchmark.name)
+    written = write_benchmark(benchmark, scores, runs, folder)
     display.finish(f"{benchmark.name} is complete")
     print(score_table(benchmark, scores))
     for path in written:

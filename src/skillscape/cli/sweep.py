@@ -155,17 +155,31 @@ def _print_plan(sweep: "Sweep", planned: "Sequence[PlannedRun]", runs: Path) -> 
 
     estimate = Estimate(runs)
     number = counts(planned)
-    done = sum(finished(runs, run.folder) is not None for run in planned)
+    left: list[PlannedRun] = []
+    damaged = []
+    for run in planned:
+        try:
+            if finished(runs, run.folder) is None:
+                left.append(run)
+        except UserError as error:
+            damaged.append(str(error))
+    done = len(planned) - len(left) - len(damaged)
     print(
         f"{sweep.name}: {len(planned):,} runs = {number['pretrain']:,} pre-trainings + {number['finetune']:,} "
         f"fine-tunings + {number['scratch']:,} from scratch; {done:,} are finished in {runs}"
     )
     print()
     _print_graph(planned, estimate)
-    hours = estimate.total(planned) / 3600
-    left = estimate.total(run for run in planned if finished(runs, run.folder) is None) / 3600
-    print(f"\n{hours:,.1f} core hours in all, {left:,.1f} of them left.")
+    print(f"\n{_core_time(estimate.total(planned))} in all, {_core_time(estimate.total(left))} of them left.")
     print(f"Rates: {estimate.measured} kinds of runs measured in {runs}; for the rest {shipped_rates()['machine']}.")
+    for sentence in damaged:
+        print(f"skillscape: {sentence}", file=sys.stderr)
+    if damaged:
+        raise UserError(f"{len(damaged)} of {len(planned)} runs are damaged; repair what the lines above say.")
+
+
+def _core_time(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} core hours" if seconds >= 3600 else f"{seconds / 60:,.1f} core minutes"
 
 
 def _print_graph(planned: "Sequence[PlannedRun]", estimate: "Estimate") -> None:
@@ -182,5 +196,4 @@ def _print_graph(planned: "Sequence[PlannedRun]", estimate: "Estimate") -> None:
             number = {kind: sum(run.kind == kind for run in runs) for kind in ("pretrain", "finetune", "scratch")}
             what = f"{number['scratch']} from scratch" if number["scratch"] else f"{number['pretrain']} pre-trainings"
             then = f" → {number['finetune']} fine-tunings" if number["finetune"] else ""
-            hours = estimate.total(runs) / 3600
-            print(f"  {source:<{width}}  {what + then:<40}{hours:>12,.2f} core hours")
+            print(f"  {source:<{width}}  {what + then:<40}{_core_time(estimate.total(runs)):>24}")

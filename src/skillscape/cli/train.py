@@ -8,6 +8,7 @@ import tyro
 
 from skillscape.cli.display import Display, first_sentence, folder_name, print_table, value_of
 from skillscape.cli.naming import allow, allow_run
+from skillscape.cli.numbers import Count
 from skillscape.errors import UserError, choose
 
 ObjectiveOptions = TypeVar("ObjectiveOptions")
@@ -24,16 +25,18 @@ class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
     """Settings of the learner."""
     env: str = "maze/square_a"
     """maze/NAME, or maze/PATH.txt for your own drawing (# solid, . free, S start); see `skillscape envs`."""
-    steps: int = 250_000
-    """Environment steps to take, counted as taken."""
+    steps: Count | None = None
+    """Environment steps to take, counted as taken. If not given, as many as the preset says (250,000 at default and
+    paper), with --resume as many as the run has; then they may be raised."""
     seed: int = 0
     """Random seed, the first one if there are several."""
     seeds: int = 1
     """How many seeds to train in this process, each in a sub-folder of its own."""
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
-    preset: str = "default"
-    """default, paper (literal settings of the papers), long (6.25 million steps) or smoke (seconds)."""
+    preset: str | None = None
+    """default (or compact, as it is called elsewhere), paper (literal settings of the papers), long (6.25 million
+    steps) or smoke (seconds). With --resume, the run's own settings if not given."""
     workers: int | None = None
     """Seeds trained at the same time; as many as there are cores if not given."""
     resume: bool = False
@@ -54,16 +57,18 @@ class HostedPretrainOptions(Generic[ObjectiveOptions, BackboneOptions]):
     """walker, quadruped, jaco, walker-pixels, quadruped-pixels, maze-pixels/NAME, or gym/ID; see `skillscape envs`."""
     noise: Annotated[float, tyro.conf.arg(name="env.noise")] = 0.0
     """Deviation of Gaussian noise on the observations."""
-    steps: int = 200_000
-    """Environment steps to take, counted as taken."""
+    steps: Count | None = None
+    """Environment steps to take, counted as taken. If not given, as many as the preset says (200,000 at compact), with
+    --resume as many as the run has."""
     seed: int = 0
     """Random seed, the first one if there are several."""
     seeds: int = 1
     """How many seeds to train, one after the other, each in a sub-folder of its own."""
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
-    preset: str = "compact"
-    """compact, or laptop on images (for a laptop), paper (URLB's sizes and 2 million frames) or smoke (seconds)."""
+    preset: str | None = None
+    """compact, or laptop on images (for a laptop, the default), paper (URLB's sizes and 2 million frames) or smoke
+    (seconds). With --resume, the run's own settings if not given."""
     resume: bool = False
     """Go on with a run that was stopped or killed."""
     force: bool = False
@@ -76,20 +81,20 @@ class FinetuneOptions:
 
     run: tyro.conf.Positional[Path | None] = None
     """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
-    task: str = ""
-    """Task of the run's domain, such as walker_walk; for gym/ID the environment itself."""
+    task: str | None = None
+    """Task of the run's domain, such as walker_walk; gym/ID has one task, itself, which need not be given."""
     skill: str | None = None
     """prior (drawn as in pre-training), random (one that stays), constant, regress, grid, infer, controller, or the
     number of a skill; the method's own rule if not given. See docs/urlb.md."""
-    snapshot: int | None = None
+    snapshot: Count | None = None
     """Step of the pre-training to begin with; its last if not given."""
-    steps: int | None = None
+    steps: Count | None = None
     """Environment steps to take; as many as the preset gives a task if not given: 100,000, from images 50,000, and
-    10,000 at laptop."""
+    10,000 at laptop; with --resume as many as the run has."""
     seed: int | None = None
     """Random seed; the run's own if not given."""
     out: Path | None = None
-    """Run folder; runs/METHOD-TASK if not given."""
+    """Run folder; runs/METHOD-TASK if not given, for gym/ID runs/METHOD-ID-finetuned. Never that of the run."""
     from_scratch: bool = False
     """Begin with a fresh agent: the row that pre-training is compared with. Needs --env instead of a run."""
     env: str | None = None
@@ -104,23 +109,26 @@ class FinetuneOptions:
 
 def pretrain_command(arguments: list[str]) -> None:
     """Train a method; which settings there are depends on method, environment and preset."""
-    from skillscape.api import is_host, pretrain
-    from skillscape.objectives import registry
+    from skillscape.api import is_host, pretrain, standing_run
+    from skillscape.objectives import trainable
 
-    trainable = {name: kind for name, kind in registry().items() if name != "extrinsic"}
+    methods = trainable()
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape pretrain METHOD [--env ENV] [--steps N] [--seed S] [--seeds K] [--out DIR] …\n")
-        print_table([(name, first_sentence(kind.__doc__)) for name, kind in trainable.items()])
+        print_table([(name, first_sentence(kind.__doc__)) for name, kind in methods.items()])
         print("\n`skillscape pretrain METHOD --help` lists every setting of a method.")
         if not arguments:
             raise UserError("Say which method to train, for example `skillscape pretrain sd3`.")
         return
     method, *rest = arguments
-    choose("method", method, trainable, "skillscape methods")
+    choose("method", method, methods, "skillscape methods")
     env = value_of(rest, "--env", "maze/square_a")
     allow(env)
-    options: Any = _hosted_options(method, env, rest) if is_host(env) else _maze_options(method, rest)
-    out = options.out or Path("runs") / f"{method}-{folder_name(options.env)}"
+    named = Path(value_of(rest, "--out", "") or Path("runs") / f"{method}-{folder_name(env)}")
+    standing = standing_run(named, env) if "--resume" in rest else None
+    make = _hosted_options if is_host(env) else _maze_options
+    options: Any = make(method, env, rest, standing)
+    out = options.out or named
     display = Display(out, options.seeds)
     more = {"noise": options.noise} if is_host(env) else {"workers": options.workers}
     runs = pretrain(
@@ -142,83 +150,78 @@ def pretrain_command(arguments: list[str]) -> None:
     display.finish(f"trained {len(runs)} seed{'s' if len(runs) > 1 else ''}; see `skillscape evaluate {out}`")
 
 
-def _maze_options(method: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
-    from skillscape.presets import settings
+def _maze_options(method: str, env: str, arguments: list[str], standing: Path | None) -> Any:  # noqa: ANN401
+    from skillscape.api import maze_preset
 
-    chosen = settings(method, value_of(arguments, "--preset", "default"))
+    chosen = maze_preset(method, value_of(arguments, "--preset", "") or None, standing)
     generic: Any = PretrainOptions
     return tyro.cli(
         generic[type(chosen.objective), type(chosen.backbone)],
         args=arguments,
         prog=f"skillscape pretrain {method}",
-        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, steps=chosen.steps),
+        default=PretrainOptions(objective=chosen.objective, backbone=chosen.backbone, env=env),
     )
 
 
-def _hosted_options(method: str, env: str, arguments: list[str]) -> Any:  # noqa: ANN401  the type is known only now
-    from skillscape.presets import default_preset, hosted_settings
+def _hosted_options(method: str, env: str, arguments: list[str], standing: Path | None) -> Any:  # noqa: ANN401
+    from skillscape.api import hosted_preset
 
-    preset = default_preset(env)
-    chosen = hosted_settings(method, env, value_of(arguments, "--preset", preset))
+    chosen = hosted_preset(method, env, value_of(arguments, "--preset", "") or None, standing)
     generic: Any = HostedPretrainOptions
     return tyro.cli(
         generic[type(chosen.objective), type(chosen.backbone)],
         args=arguments,
         prog=f"skillscape pretrain {method}",
-        default=HostedPretrainOptions(
-            objective=chosen.objective, backbone=chosen.backbone, env=env, steps=chosen.steps, preset=preset
-        ),
+        default=HostedPretrainOptions(objective=chosen.objective, backbone=chosen.backbone, env=env),
     )
 
 
 def finetune_command(arguments: list[str]) -> None:
     """Fine-tune every seed of a run, or train from scratch."""
-    from skillscape.api import finetune, train_from_scratch
+    from skillscape.api import finetune, pretrained_jobs, task_of, train_from_scratch
     from skillscape.envs.host import is_seen
-    from skillscape.training.jobs import JobRun
-    from skillscape.training.runs import run_folders
 
     options = tyro.cli(FinetuneOptions, args=arguments, prog="skillscape finetune")
-    if not options.task:
-        raise UserError("Say which task to learn, for example --task walker_walk; `skillscape envs` lists them.")
-    allow(options.task)
+    allow(options.task or "")
+    common: dict[str, Any] = {"steps": options.steps, "resume": options.resume, "force": options.force}
     if options.from_scratch:
         if options.run is not None or options.env is None:
             raise UserError("--from-scratch takes --env and no run: skillscape finetune --from-scratch --env walker …")
         allow(options.env)
+        task = task_of(options.env, options.task)
         scratch = "dreamer" if is_seen(options.env) else "ddpg"
-        out = options.out or Path("runs") / f"{scratch}-{folder_name(options.task)}"
+        out = options.out or Path("runs") / f"{scratch}-{folder_name(task)}"
         display = Display(out, 1)
         train_from_scratch(
             options.env,
-            options.task,
+            task,
             out=out,
             preset=options.preset,
-            steps=options.steps,
             seed=options.seed or 0,
-            resume=options.resume,
-            force=options.force,
             on_start=display.announce,
             on_progress=display.show,
+            **common,
         )
     else:
         if options.run is None:
             raise UserError("Say which run to fine-tune, or begin without one with --from-scratch --env ENV.")
         allow_run(options.run, options.env)
-        sources = [JobRun(folder) for folder in run_folders(options.run)]
-        out = options.out or Path("runs") / f"{sources[0].config.method}-{folder_name(options.task)}"
+        sources = pretrained_jobs(options.run)
+        config = sources[0].config
+        task = task_of(config.env, options.task)
+        # Where the environment is the task, the name of the pre-training is taken.
+        suffix = "-finetuned" if task == config.env else ""
+        out = options.out or Path("runs") / f"{config.method}-{folder_name(task)}{suffix}"
         display = Display(out, len(sources))
         finetune(
             options.run,
-            options.task,
+            task,
             out=out,
             skill=options.skill,
             snapshot=options.snapshot,
-            steps=options.steps,
             seed=options.seed,
-            resume=options.resume,
-            force=options.force,
             on_start=display.announce,
             on_progress=display.show,
+            **common,
         )
-    display.finish(f"fine-tuned on {options.task}; see `skillscape plot {out}`")
+    display.finish(f"fine-tuned on {task}; see `skillscape plot {out}`")

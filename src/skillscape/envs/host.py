@@ -53,6 +53,14 @@ def is_seen(env: str) -> bool:
     return env.startswith(MAZE_PREFIX) or env.removesuffix(_REFERENCE) in PIXEL_DOMAINS
 
 
+def host_tasks(env: str) -> tuple[str, ...]:
+    """The tasks of an environment: those of its domain, of Gymnasium's the environment itself, in mazes none."""
+    if env.startswith(OWN_PREFIX):
+        return (env,)
+    domain = DOMAINS.get(PIXEL_DOMAINS.get(env.removesuffix(_REFERENCE), env))
+    return () if domain is None else domain.tasks
+
+
 def make_host(env: str, task: str | None = None, noise: float = 0.0) -> HostEnv:
     """The environment of this name, set to a task, with N(0, noise²) on its observations.
 

@@ -5,7 +5,6 @@ right and y upwards. The nine ``square_*`` mazes are those of Campos et al. (202
 Nothing here needs JAX: figures, the command line and the Gymnasium registry read geometry without paying for it.
 """
 
-import difflib
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from skillscape.errors import UserError
+from skillscape.errors import UserError, nearest
 
 Cell: TypeAlias = tuple[int, int]
 Point: TypeAlias = tuple[float, float]
@@ -214,9 +213,9 @@ def load_layout(name: str) -> Layout:
         return _read_layout(Path(name))
     layouts = _builtin()
     if name not in layouts:
-        near = difflib.get_close_matches(name, layouts, n=1)
-        guess = f"did you mean {near[0]!r}" if near else "give a file that ends in .txt to use a maze of your own"
-        raise UserError(f"There is no maze called {name!r}; {guess} (`skillscape envs` lists them all).")
+        near = nearest(name, layouts, cutoff=0.6)
+        guess = f"did you mean {near!r}?" if near else "give a file that ends in .txt to use a maze of your own."
+        raise UserError(f"There is no maze called {name!r}; {guess} `skillscape envs` lists them all.")
     return layouts[name]
 
 

@@ -20,7 +20,7 @@ class Returns(NamedTuple):
 
 
 class Evaluator:
-    """Plays deterministic episodes with a policy held to one skill."""
+    """Plays deterministic episodes with a policy, each held to a skill of its own."""
 
     def __init__(self, envs: Sequence[HostEnv], backbone: Backbone[Any, Any]) -> None:
         """One environment per episode that is played at the same time."""
@@ -30,15 +30,15 @@ class Evaluator:
             lambda policy, carry, obs, skill: backbone.act(policy, carry, obs, skill, jax.random.key(0), False)
         )
 
-    def play(self, policy: PyTree, skill: Float[np.ndarray, " z"], seeds: Sequence[int]) -> Returns:
-        """One episode per seed; as many seeds as there are environments."""
+    def play(self, policy: PyTree, skills: Float[np.ndarray, "e z"], seeds: Sequence[int]) -> Returns:
+        """One episode per row of ``skills`` and per seed; as many of both as there are environments."""
         rows = len(self._envs)
         obs = np.stack([env.reset(seed) for env, seed in zip(self._envs, seeds, strict=True)])
-        skills = jnp.broadcast_to(jnp.asarray(skill), (rows, len(skill)))
+        held = jnp.asarray(skills)
         carry = self._backbone.start(rows)
         returns, lengths, running = np.zeros(rows), np.zeros(rows), np.ones(rows, bool)
         while running.any():
-            actions, carry = self._act(policy, carry, obs, skills)
+            actions, carry = self._act(policy, carry, obs, held)
             actions = np.asarray(actions)
             for row in np.flatnonzero(running):
                 step = self._envs[row].step(actions[row])

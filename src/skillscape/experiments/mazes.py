@@ -50,15 +50,18 @@ def _arm(request: Request, method: str, skills: int) -> Arm:
 
 
 def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> Comparison:
-    steps = request.steps or settings("sd3", request.preset).steps
-    return _named(request, Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command))
+    budget = settings("sd3", request.preset).steps
+    steps = request.steps or budget
+    made = Comparison(name, env, tuple(arms), steps, request.seeds, request.preset, request.command)
+    return _named(request, made, budget)
 
 
-def _named(request: Request, comparison: Comparison) -> Comparison:
-    # Another entropy or preset is another experiment: its runs and results must not meet the default's.
+def _named(request: Request, comparison: Comparison, budget: int) -> Comparison:
+    # Another entropy, preset or budget is another experiment: its runs and results must not meet the default's.
     entropy = "" if request.entropy is None else f"-entropy-{request.entropy:g}"
     preset = "" if comparison.preset in ("default", "compact", "laptop") else f"-{comparison.preset}"
-    return replace(comparison, name=f"{comparison.name}{entropy}{preset}")
+    steps = "" if comparison.steps == budget else f"-{comparison.steps}"
+    return replace(comparison, name=f"{comparison.name}{entropy}{preset}{steps}")
 
 
 def maze(request: Request) -> list[Comparison]:
@@ -127,9 +130,10 @@ def maze_pixels(request: Request) -> list[Comparison]:
         for method, one in chosen.items()
         if one.objective is not None
     ]
-    steps = request.steps or next(iter(chosen.values())).steps
+    budget = next(iter(chosen.values())).steps
+    steps = request.steps or budget
     comparison = Comparison("maze-pixels", SEEN_MAZE, tuple(arms), steps, request.seeds, preset, request.command)
-    return [_named(request, comparison)]
+    return [_named(request, comparison, budget)]
 
 
 EXPERIMENTS: dict[str, Callable[[Request], list[Comparison]]] = {

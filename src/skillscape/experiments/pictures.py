@@ -25,6 +25,7 @@ from skillscape.plots.mazes import (
 from skillscape.training.jobs import JobRun
 from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.runs import Run
+from skillscape.training.several import each_possible
 
 MOST_PANELS = 12
 GRID_STEP = 0.1
@@ -49,17 +50,17 @@ def line_of(measures: Mapping[str, float | None]) -> str:
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
     """Trajectories of every seed, visitation of the first, and the density of its model where it has one."""
-    first = runs[0]
+    drawn = each_possible(runs[:MOST_PANELS], lambda run: (run, rollouts(run)))
+    first, visited = drawn[0]
     layout, method = first.config.layout, first.config.objective.name
     folder.mkdir(parents=True, exist_ok=True)
-    positions = [rollouts(run) for run in runs[:MOST_PANELS]]
     panels = [
         Panel(f"{method} · seed {run.config.seed}", one, caption(measure(one, layout), skills=len(one)))
-        for run, one in zip(runs, positions, strict=False)
+        for run, one in drawn
     ]
     trajectory_figure(panels, layout, folder / "trajectories.png")
 
-    maps, extent = visitation_maps(positions[0], layout)
+    maps, extent = visitation_maps(visited, layout)
     note = f"{method}, seed {first.config.seed}"
     density_figure(
         maps,
@@ -100,7 +101,7 @@ def draw_jobs(runs: Sequence[JobRun], folder: Path) -> list[Path]:
         layout = layout_of(runs[0])
         panels = [
             Panel(f"{job.method} · seed {run.config.seed}", one, caption(measure(one, layout), skills=len(one)))
-            for run, one in ((run, rollouts(run)) for run in runs[:MOST_PANELS])
+            for run, one in each_possible(runs[:MOST_PANELS], lambda run: (run, rollouts(run)))
         ]
         trajectory_figure(panels, layout, folder / "trajectories.png")
         written.append(folder / "trajectories.png")

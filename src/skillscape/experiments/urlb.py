@@ -14,7 +14,7 @@ from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.aggregate import STATISTICS
 from skillscape.evaluation.scoreboard import scoreboard
-from skillscape.objectives import registry
+from skillscape.objectives import trainable
 from skillscape.plots.aggregates import aggregate_figure
 from skillscape.plots.mazes import Curve, curves_figure
 from skillscape.presets import hosted_settings
@@ -148,7 +148,7 @@ class Benchmark:
             raise UserError(f"None of the tasks asked for is one of {idle[0]}; leave the domain out, or add its tasks.")
         own = SEEN_SCRATCH if self.domains[:1] and self.domains[0] in PIXEL_DOMAINS else SCRATCH
         for method in [variant.method for variant in self.variants]:
-            choose("method", method, [own, *(name for name in registry() if name != "extrinsic")], "skillscape methods")
+            choose("method", method, [own, *trainable()], "skillscape methods")
         if self.seeds < 1 or not self.variants or not self.domains:
             raise UserError("A benchmark needs at least one method, one domain and one seed.")
         hosted_settings(None, self.domains[0], self.preset)  # refuses a preset that there is not

@@ -21,3 +21,8 @@ def registry() -> dict[str, type[Objective[Any]]]:
             if inspect.isclass(value) and issubclass(value, Objective) and value.__module__ == module.__name__:
                 found[value.name] = value
     return found
+
+
+def trainable() -> dict[str, type[Objective[Any]]]:
+    """The objectives that pre-training can have: all but the task's own reward, which it goes without."""
+    return {name: kind for name, kind in registry().items() if name != "extrinsic"}

@@ -27,6 +27,7 @@ THUMBNAIL = 160
 
 _DOTS_PER_INCH = 128  # a power of two: inches times this gives whole pixels again, exactly
 _GAP = 4
+_FRAME_GREY = 170
 _LABEL_WIDTH = 104
 _TITLE_HEIGHT = 30
 _BT709 = 1  # the number of this colour standard in H.264, for matrix, primaries and transfer alike
@@ -157,7 +158,7 @@ def contact_sheet(rows: Sequence[Row], path: Path, title: str = "") -> None:
             middle = (bottom + height / 2) / size[1]
             figure.text(_GAP / size[0], middle, row.label, va="center", fontsize=8, linespacing=1.5)
             for column, picture in enumerate(line):
-                figure.figimage(picture, _LABEL_WIDTH + column * (width + _GAP), bottom)
+                figure.figimage(_framed(picture), _LABEL_WIDTH + column * (width + _GAP) - 1, bottom - 1)
         _save_whole(figure, path)
 
 
@@ -168,6 +169,14 @@ def _shrunk(frame: Frame) -> Frame:
         return frame
     height, width = (max(1, round(scale * side)) for side in frame.shape[:2])
     return np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS))
+
+
+def _framed(picture: Frame) -> Frame:
+    """The picture with a line of one pixel round it: light ones would otherwise flow into each other."""
+    height, width = picture.shape[:2]
+    framed = np.full((height + 2, width + 2, 3), _FRAME_GREY, np.uint8)
+    framed[1:-1, 1:-1] = picture
+    return framed
 
 
 def _save_whole(figure: Figure, path: Path) -> None:

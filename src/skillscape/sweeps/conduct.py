@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skillscape.errors import Interrupted
+from skillscape.errors import Interrupted, UserError
 from skillscape.sweeps.estimate import Estimate
 from skillscape.sweeps.plan import PlannedRun
 from skillscape.sweeps.spec import OWN, Sweep
@@ -100,7 +100,11 @@ class Conductor:
         standing = self._standing
         waiting = []
         for run in self._planned:
-            found = finished(self._runs, run.folder)
+            try:
+                found = finished(self._runs, run.folder)
+            except UserError as error:
+                standing.failures[run.folder] = str(error)
+                continue
             if found is None:
                 waiting.append(run)
             else:

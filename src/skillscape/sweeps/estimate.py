@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skillscape.api import DRAWN_SKILLS
 from skillscape.envs.host import PIXEL_DOMAINS, is_seen
 from skillscape.envs.pixels import ACTION_REPEAT
 from skillscape.envs.urlb.tasks import DOMAINS
@@ -77,8 +78,17 @@ def shipped_seconds_per_step(run: PlannedRun) -> float:
     horizon = DOMAINS[domain].horizon if domain in DOMAINS else 1000
     if run.env in PIXEL_DOMAINS:
         horizon //= ACTION_REPEAT
-    evaluation = chosen.evaluation_episodes * horizon / chosen.evaluate_every
+    evaluation = _evaluation_episodes(run) * horizon / chosen.evaluate_every
     return float((1 + evaluation) * step + update / chosen.backbone.schedule.update_every) / 1e3
+
+
+def _evaluation_episodes(run: PlannedRun) -> int:
+    """Episodes of an evaluation: a pre-training plays every skill at least once."""
+    chosen = hosted_settings(run.method if run.kind == "pretrain" else None, run.env, run.preset)
+    if run.kind != "pretrain" or chosen.objective is None:
+        return chosen.evaluation_episodes
+    skills = dict(run.objective).get("number_of_skills", chosen.objective.skills.count or DRAWN_SKILLS)
+    return max(int(skills), chosen.evaluation_episodes // int(skills) * int(skills))
 
 
 def _learning(preset: str, method: str | None, *, seen: bool) -> float:

@@ -1,26 +1,28 @@
 """From a specification to runs: each has a folder that identifies it, and a fine-tuning names what it needs."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from skillscape.api import is_host, maze_name
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.host import OWN_PREFIX, PIXEL_DOMAINS, make_host
+from skillscape.envs.host import OWN_PREFIX, PIXEL_DOMAINS, host_tasks, make_host
 from skillscape.envs.layouts import load_layout
 from skillscape.envs.modules import trust
 from skillscape.envs.urlb.tasks import DOMAINS, Domain
 from skillscape.errors import UserError, choose
 from skillscape.experiments.urlb import LEARNERS, SCRATCH, Part, Variant, shared_folder
-from skillscape.objectives import registry
+from skillscape.objectives import trainable
 from skillscape.presets import HostedSettings, Settings, default_preset, hosted_settings, settings
-from skillscape.sweeps.spec import OWN, Sweep, Values
+from skillscape.sweeps.spec import MOST_RUNS, OWN, Sweep, Values
+from skillscape.training.changes import overridden
 from skillscape.training.jobs import Job
-from skillscape.training.runs import Pretraining, from_fields
+from skillscape.training.runs import Pretraining
 
 Kind = Literal["pretrain", "finetune", "scratch"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -68,22 +70,12 @@ class PlannedRun:
         return PlannedRun(**{**values, **pairs})
 
 
-def changed(part: Any, pairs: Pairs, key: str) -> Any:  # noqa: ANN401  any dataclass
-    """A method or learner with some fields replaced; ``key`` is their table in the specification."""
-    known = [field.name for field in fields(part)]
-    for name, _ in pairs:
-        if name not in known:
-            raise UserError(f"{key}.{name} is no setting of {part.name}; known are {', '.join(known)}.")
-    return from_fields(type(part), {**vars(part), **dict(pairs)}) if pairs else part
-
-
 def plan(sweep: Sweep) -> tuple[PlannedRun, ...]:
     """All runs, each after what it needs, seed by seed; what could not be trained is refused."""
     for method in sweep.methods:
-        choose(
-            "method", method, [*LEARNERS, *(name for name in registry() if name != "extrinsic")], "skillscape methods"
-        )
+        choose("method", method, [*LEARNERS, *trainable()], "skillscape methods")
     _check_tasks(sweep)
+    _check_size(sweep)
     grids = {env: _hosted_grid(sweep, env) if is_host(env) else _maze_grid(sweep, env) for env in sweep.envs}
     found: dict[str, PlannedRun] = {}
     for seed in sweep.seeds:
@@ -96,6 +88,16 @@ def plan(sweep: Sweep) -> tuple[PlannedRun, ...]:
     return tuple(found.values())
 
 
+def _check_size(sweep: Sweep) -> None:
+    """Refuse a grid too large to be meant, before it is laid out."""
+    tried = [len(values) for _, values in (*sweep.objective, *sweep.backbone)]
+    tasks = max(1, sum(len(tasks_of(sweep, env)) for env in sweep.envs))
+    begun = math.prod([len(sweep.methods), len(sweep.seeds), len(sweep.noise), *tried])
+    tuned = len(sweep.skills) * max(1, len(sweep.snapshots))
+    if begun * max(len(sweep.envs), tasks * tuned) > MOST_RUNS:
+        raise UserError(f"The grid has more than {MOST_RUNS:,} runs; try fewer values at a time.")
+
+
 def counts(runs: Sequence[PlannedRun]) -> dict[Kind, int]:
     """How many runs there are of each kind."""
     counted = Counter(run.kind for run in runs)
@@ -104,8 +106,7 @@ def counts(runs: Sequence[PlannedRun]) -> dict[Kind, int]:
 
 def tasks_of(sweep: Sweep, env: str) -> tuple[str, ...]:
     """The tasks that an environment is fine-tuned on: an environment of Gymnasium is its own only one."""
-    domain = _domain(env)
-    every = (env,) if env.startswith(OWN_PREFIX) else () if domain is None else domain.tasks
+    every = host_tasks(env)
     return every if sweep.tasks is None else tuple(task for task in every if task in sweep.tasks)
 
 
@@ -191,11 +192,11 @@ def _maze_grid(sweep: Sweep, env: str) -> _Grid:
 
 
 def _check_maze_run(env: str, chosen: Settings, objective: Pairs, backbone: Pairs, steps: int) -> None:
-    learner: PPO = changed(chosen.backbone, backbone, "backbone")
+    learner: PPO = overridden(chosen.backbone, dict(backbone), "backbone")
     Pretraining(
         env=env,
         layout=load_layout(maze_name(env)),
-        objective=changed(chosen.objective, objective, "objective"),
+        objective=overridden(chosen.objective, dict(objective), "objective"),
         backbone=learner,
         steps=steps,
         seed=0,
@@ -282,8 +283,8 @@ def _pretrained(
 
 def _job(run: PlannedRun, chosen: HostedSettings, skill: str) -> Job:
     """The job of a run, to check it before anything is trained."""
-    learner: ReplayedBackbone[Any, Any] = changed(chosen.backbone, run.backbone, "backbone")
-    objective = None if chosen.objective is None else changed(chosen.objective, run.objective, "objective")
+    learner: ReplayedBackbone[Any, Any] = overridden(chosen.backbone, dict(run.backbone), "backbone")
+    objective = None if chosen.objective is None else overridden(chosen.objective, dict(run.objective), "objective")
     return Job(
         phase="pretrain" if run.kind == "pretrain" else "finetune",
         env=run.env,

@@ -9,6 +9,8 @@ from typing import Any
 
 from skillscape.errors import UserError
 
+MOST_RUNS = 100_000
+"""Runs of a sweep; a grid beyond is a slip of the pen, and would only be counted for hours."""
 OWN = "own"
 """The skill that a method fine-tunes by its own rule."""
 
@@ -70,7 +72,9 @@ def read_sweep(path: Path) -> Sweep:
         ) from error
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply; a sweep has tables of values and of lists.") from error
+    except ValueError as error:
         raise UserError(f"{path} is not TOML: {error}.") from error
     try:
         return _sweep(path.stem, values)
@@ -167,6 +171,8 @@ def _tasks(key: str, value: Any) -> tuple[str, ...] | None:  # noqa: ANN401
 
 def _seeds(key: str, value: Any) -> tuple[int, ...]:  # noqa: ANN401
     if _whole(value) and value > 0:
+        if value > MOST_RUNS:
+            raise UserError(f"{key} cannot be {value:,}: a sweep has at most {MOST_RUNS:,} runs.")
         return tuple(range(value))
     if isinstance(value, list) and value and all(_whole(one) and 0 <= one < 2**31 for one in value):
         return _distinct(key, value)
@@ -205,9 +211,11 @@ def _share(key: str, value: Any) -> float:  # noqa: ANN401
 
 
 def _distinct(key: str, values: list[Any]) -> tuple[Any, ...]:
-    for index, value in enumerate(values):
-        if value in values[:index]:
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
             raise UserError(f"{key} names {value!r} twice; keep one.")
+        seen.add(value)
     return tuple(values)
 
 

@@ -152,8 +152,6 @@ def _trained(order: Order, log: TextIO) -> dict[str, Any]:
 def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a PlannedRun, whose module is loaded late
     from skillscape.api import finetune, is_host, pretrain, train_from_scratch
     from skillscape.envs.modules import trust
-    from skillscape.presets import hosted_settings, settings
-    from skillscape.sweeps.plan import changed
 
     def on_progress(trained: Any, step: int, pace: str, metrics: Mapping[str, float]) -> None:  # noqa: ANN401
         if trained.due(step):
@@ -171,15 +169,13 @@ def _train(run: Any, runs: Path, log: TextIO) -> None:  # noqa: ANN401  a Planne
     if run.kind == "finetune":
         finetune(runs / run.needs, run.task, skill=run.skill, snapshot=run.snapshot, **common)
         return
-    method = None if run.kind == "scratch" else run.method
-    chosen: Any = hosted_settings(method, run.env, run.preset) if is_host(run.env) else settings(run.method, run.preset)
-    backbone = changed(chosen.backbone, run.backbone, "backbone")
-    if method is None:
-        train_from_scratch(run.env, run.task, preset=run.preset, backbone=backbone, **common)
+    common["preset"] = run.preset
+    common["backbone"] = dict(run.backbone)
+    if run.kind == "scratch":
+        train_from_scratch(run.env, run.task, **common)
         return
-    objective = changed(chosen.objective, run.objective, "objective")
     more = {"noise": run.noise} if is_host(run.env) else {"workers": 1}
-    pretrain(method, run.env, preset=run.preset, objective=objective, backbone=backbone, **more, **common)
+    pretrain(run.method, run.env, objective=dict(run.objective), **more, **common)
 
 
 def finished(runs: Path, folder: str) -> dict[str, Any] | None:

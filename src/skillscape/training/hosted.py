@@ -234,6 +234,7 @@ class _Loop:
         self._pool = stack.enter_context(ThreadPoolExecutor(1))
         self._update = jax.jit(update_step(self._job))
         self._pace = Pace(step, self._job.steps)
+        self._row: dict[str, float] = {}
         self._measures: dict[str, float] = {}
         # The run as it was before the newest block: what is kept of it where the environment breaks.
         self._before: tuple[TrainState, Metrics, dict[str, Any], Mark] | None = None
@@ -261,8 +262,9 @@ class _Loop:
             self._block()
             step = collector.step
             evaluated = self._run.due(step)
+            logged = step % LOG_EVERY == 0 or step == job.steps
             try:
-                if step % LOG_EVERY == 0 or step == job.steps:
+                if logged:
                     self._log()
                 if step == job.backbone.schedule.random_steps and job.strategy.judges:
                     collector.lasting = self._judged_skill()
@@ -274,6 +276,8 @@ class _Loop:
                 with suppress(UserError):
                     self._rewind()
                 raise
+            if logged:
+                self._tell()
             if step in job.snapshots or step == job.steps:
                 self._run.keep_snapshot(self._stepped(step))
             if evaluated:
@@ -362,13 +366,12 @@ class _Loop:
             return
         job, steps = self._job, int(visible.episodes[:, 1].max())
         schedule = job.backbone.schedule
-        needed, option, most = f"returns over {schedule.steps_ahead} steps", "steps-ahead", steps
+        needed, setting, most = f"returns over {schedule.steps_ahead} steps", "steps_ahead", steps
         if job.backbone.view == "sequences":
-            needed, option, most = f"sequences of {schedule.sequence_length} states", "sequence-length", steps + 1
-        again = "train again with --force and" if job.source is None else "pre-train again with"
+            needed, setting, most = f"sequences of {schedule.sequence_length} states", "sequence_length", steps + 1
         raise UserError(
             f"The longest of the first {len(visible.episodes)} episodes of {job.env} has {steps} steps, but {needed} "
-            f"are learned from; {again} --backbone.{option} of at most {most}."
+            f"are learned from; {job.advice(setting, most, first='train again with --force and')}."
         )
 
     def _draw(self, visible: Visible) -> Transitions | Sequences:
@@ -401,10 +404,13 @@ class _Loop:
                 f"{self._run.folder} stopped at step {step:,} because {broken[0]} is not finite; "
                 "the last checkpoint is kept: lower the learning rates and train again."
             )
-        row = {**metrics, "episode_return": collector.episode_return}
+        self._row = {**metrics, "episode_return": collector.episode_return}
         if metrics:
-            self._metrics_log.write(step, row, {"steps_per_second": self._pace.rate(step)})
-        self._on_progress(self._run, step, self._pace.describe(step), {**row, **self._measures})
+            self._metrics_log.write(step, self._row, {"steps_per_second": self._pace.rate(step)})
+
+    def _tell(self) -> None:
+        step = self._collector.step
+        self._on_progress(self._run, step, self._pace.describe(step), {**self._row, **self._measures})
 
     def _measure(self) -> None:
         collector = self._collector

@@ -129,11 +129,19 @@ class Job:
         """Refuse an environment whose episodes are too short to learn from."""
         length = self.backbone.schedule.sequence_length
         if self.backbone.view == "sequences" and spec.horizon + 1 < length:
-            again = "set" if self.source is None else "pre-train again with"
             raise UserError(
                 f"Episodes of {self.env} have {spec.horizon} steps, but sequences of {length} states are learned from; "
-                f"{again} --backbone.sequence-length of at most {spec.horizon + 1}."
+                f"{self.advice('sequence_length', spec.horizon + 1)}."
             )
+
+    def advice(self, setting: str, most: int, *, first: str = "set") -> str:
+        """How to bring a setting of the learner down to ``most``; ``first``: how that begins in pre-training."""
+        flag = f"--backbone.{setting.replace('_', '-')} of at most {most}"
+        if self.phase == "pretrain":
+            return f"{first} {flag}"
+        if self.source is not None:
+            return f"pre-train again with {flag}"
+        return f"train from scratch in Python with backbone={{{setting!r}: {most}}}, since `finetune` has no such flag"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that ``from_json`` reads back."""
@@ -231,6 +239,11 @@ class JobRun:
     def end(self) -> int:
         """The last step."""
         return self.config.steps
+
+    @property
+    def trained_steps(self) -> int:
+        """Steps that the policy that acts was trained for: those of the newest snapshot."""
+        return self.snapshot()[0]
 
     def due(self, step: int) -> bool:
         """Whether an evaluation is due after this step."""

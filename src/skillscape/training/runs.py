@@ -291,11 +291,21 @@ class Run:
         save_tree(self.folder / "skills", state.agent, without="opt_state")
 
     def agent(self) -> Any:  # noqa: ANN401  the backbone's own type
-        """The shared policy; optimiser state comes back as zeros, since acting does not read it."""
-        shared = self.folder / "skills"
-        if not shared.exists():
+        """The policy that acts; where it is the shared one, optimiser state comes back as zeros: acting reads none."""
+        if not self._acts_shared:
             return self.trained_state().agent
-        return load_tree(shared, self._like.agent, without="opt_state")
+        return load_tree(self.folder / "skills", self._like.agent, without="opt_state")
+
+    @property
+    def trained_steps(self) -> int:
+        """Steps that the policy that acts was trained for, which may still be fewer than the budget."""
+        return self.end if self._acts_shared else int(self.trained_state().step)
+
+    @property
+    def _acts_shared(self) -> bool:
+        """Whether the shared policy is the newest: not where a finished run has been given more steps since."""
+        finished = (self.folder / "results.json").exists() or not self.checkpoints.exists()
+        return finished and (self.folder / "skills").exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -326,12 +336,10 @@ def check_free(folder: Path, *, force: bool) -> None:
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
     if not force:
-        raise UserError(f"{folder} exists already; add --resume to go on with it or --force to replace it.")
-
-
-def open_runs(folder: Path) -> list[Run]:
-    """The maze run in a folder, or the runs of its seeds in order."""
-    return [Run(path) for path in run_folders(folder)]
+        raise UserError(
+            f"{folder} exists already; add --resume (resume=True) to go on with it or --force (force=True) to replace "
+            "it."
+        )
 
 
 def run_folders(folder: Path) -> list[Path]:
