@@ -158,7 +158,8 @@ def test_a_mistake_in_a_program_is_one_line_and_code_2(tmp_path):
     (tmp_path / "config.json").write_text("[]")
     done = run_process("evaluate", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"skillscape: {tmp_path}/config.json is damaged; restore it or train again with --force.\n"
+    reason = "it does not hold an object; restore it or train again with --force"
+    assert done.stderr == f"skillscape: {tmp_path}/config.json is damaged: {reason}.\n"
 
 
 # From training to pictures
