@@ -18,7 +18,7 @@ from skillscape.experiments.pictures import caption
 from skillscape.objectives.base import Objective
 from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figure
 from skillscape.training.jobs import JobRun
-from skillscape.training.log import read_metrics
+from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.loop import OnProgress
 from skillscape.training.runs import Run, versions, versions_of
 
@@ -97,8 +97,7 @@ def _measured(arm: Arm, runs: Sequence[Run] | Sequence[JobRun]) -> ArmResult:
     order = summaries.get("distinguishability", summaries["coverage"]).per_seed
     shown = int(np.argsort(order)[(len(runs) - 1) // 2])
     logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
-    steps = np.array(logs[0]["step"], int)
-    curves = {name: (steps, np.array([log[name] for log in logs])) for name in summaries}
+    curves = {name: common_curve(logs, name) for name in summaries}
     return ArmResult(
         arm=arm,
         layout=layout,

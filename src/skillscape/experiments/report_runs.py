@@ -17,7 +17,7 @@ from skillscape.experiments.urlb import SCRATCH
 from skillscape.plots.mazes import Curve
 from skillscape.plots.page import MEASURES
 from skillscape.training.jobs import JobRun
-from skillscape.training.log import read_metrics
+from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.runs import Run, versions_of
 
 NAMES = {SCRATCH: "DDPG", **LABELS}
@@ -96,15 +96,14 @@ def log_of(run: Run | JobRun) -> dict[str, list[float]]:
 
 
 def curve_of(runs: Sequence[Run | JobRun], name: str) -> Curve:
-    """One column of every run's evaluations, up to the shortest."""
+    """One column of every run's evaluations, at the steps that all of them have."""
     logs = [log_of(run) for run in runs]
     for run, log in zip(runs, logs, strict=True):
         if name not in log:
             raise damaged(run.folder / "evaluation.csv")
         if not np.isfinite(log[name]).all():
             raise _diverged(run)
-    length = min(len(log["step"]) for log in logs)
-    return np.array(logs[0]["step"][:length], np.int64), np.array([log[name][:length] for log in logs])
+    return common_curve(logs, name)
 
 
 def measures_of(run: Run) -> tuple[str, ...]:
