@@ -1,0 +1,104 @@
+"""Golden numbers: short runs of every family and phase, as logged metrics and checksums of the final parameters.
+
+`python tests/golden_runs.py` makes them anew and writes tests/golden/numbers.json; `test_golden.py` holds today's code
+against that file. A redesign must not move them; a number that moves on purpose changes the file in a commit of its own.
+"""
+
+import csv
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from safetensors.numpy import load_file
+
+from skillscape.api import finetune, pretrain, train_from_scratch
+
+FILE = Path(__file__).parent / "golden" / "numbers.json"
+WALKER = "walker-sd3"
+"""The pre-training that the fine-tunings begin with."""
+DDPG = {"random_steps": 200, "batch_size": 32, "width": 16}
+DREAMER = {"random_steps": 200, "policy_steps": 200}
+
+
+def _maze(method: str) -> Callable[[Path, Path], Any]:
+    return lambda out, _: pretrain(method, "maze/square_a", preset="smoke", steps=2_000, out=out)
+
+
+def _host(method: str, env: str, steps: int, backbone: Mapping[str, Any]) -> Callable[[Path, Path], Any]:
+    return lambda out, _: pretrain(method, env, preset="smoke", steps=steps, backbone=backbone, out=out)
+
+
+def _finetuning(skill: str) -> Callable[[Path, Path], Any]:
+    return lambda out, others: finetune(others / WALKER, "walker_walk", skill=skill, steps=1_200, out=out)
+
+
+def _scratch(out: Path, _: Path) -> Any:
+    return train_from_scratch("walker", "walker_walk", preset="smoke", steps=1_200, out=out)
+
+
+CASES: dict[str, Callable[[Path, Path], Any]] = {
+    "maze-sd3": _maze("sd3"),
+    "maze-diayn": _maze("diayn"),
+    "maze-cic": _maze("cic"),
+    "gym-diayn": _host("diayn", "gym/Pendulum-v1", 600, DDPG),
+    WALKER: _host("sd3", "walker", 1_200, {"random_steps": 1_000, "batch_size": 32, "width": 16}),
+    "walker-random": _finetuning("random"),
+    "walker-regress": _finetuning("regress"),
+    "walker-controller": _finetuning("controller"),
+    "walker-scratch": _scratch,
+    "maze-pixels-sd3": _host("sd3", "maze-pixels/square_a", 600, DREAMER),
+    "walker-pixels-diayn": _host("diayn", "walker-pixels", 1_100, {**DREAMER, "random_steps": 1_000}),
+}
+"""What is trained, in an order in which each comes after what it needs: out folder, folder of the others."""
+QUICK = ("maze-diayn", "gym-diayn")
+"""Cases that the fast suite runs too."""
+
+
+def numbers(folder: Path) -> dict[str, Any]:
+    """All that a run logged, and a checksum of what it learned."""
+    logs = {}
+    for name in ("metrics", "evaluation"):
+        path = folder / f"{name}.csv"
+        with path.open(newline="") as file:
+            logs[name] = list(csv.reader(file)) if path.exists() else []
+    return {**logs, "parameters": _checksum(folder)}
+
+
+def _checksum(folder: Path) -> str:
+    """Of the arrays that act and of the objective's model, whatever they are called: names may change, numbers not."""
+    newest = max((folder / "checkpoints").iterdir(), key=lambda path: path.name)
+    arrays = load_file(newest / "arrays.safetensors").values()
+    digests = sorted(hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in arrays)
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def machine() -> str:
+    """A digest of what floating-point results depend on; only equal ones are compared to the bit."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    kept = sorted({line for line in lines if line.startswith(("model name", "flags"))})
+    return hashlib.sha256("\n".join([platform.machine(), *kept]).encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    """Train every case, or those named, and write the file."""
+    made = json.loads(FILE.read_text())["cases"] if FILE.exists() else {}
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for name in sys.argv[1:] or CASES:
+            CASES[name](folder / name, folder)
+            made[name] = numbers(folder / name)
+            print(name, made[name]["parameters"][:12], flush=True)
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(json.dumps({"machine": machine(), "cases": made}, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()
