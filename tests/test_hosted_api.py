@@ -228,7 +228,8 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path, options, answer):
 def test_a_method_of_a_box_is_tuned_in_its_middle(trained, tmp_path):
     (run,) = finetune(trained("cic"), ENV, out=tmp_path / "run", steps=1000)
     assert run.config.strategy.kind == "constant"
-    assert len(skill_returns(run.folder, episodes=1, drawn=3)[0]["returns"]) == 3
+    (found,) = skill_returns(run.folder, episodes=1, drawn=3)
+    assert list(found["returns"]) == ["fine-tuned", "draw 0", "draw 1", "draw 2"]
 
 
 def test_a_grid_search_tries_every_candidate_with_the_policy_and_keeps_the_best(trained, tmp_path, monkeypatch):

@@ -185,7 +185,8 @@ def test_the_largest_drawing_is_accepted():
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("sqare_a", "did you mean 'square_a' (`skillscape envs`"),
+        ("sqare_a", "did you mean 'square_a'? `skillscape envs` lists them all."),
+        ("Square_A", "did you mean 'square_a'?"),
         ("labyrinth of crete", "give a file that ends in .txt"),
         ("", "There is no maze called ''"),
         ("nowhere/mine.txt", "There is no maze file nowhere/mine.txt; check the path."),

@@ -199,6 +199,8 @@ def test_episodes_that_are_too_short_for_a_sequence_are_refused():
         JOB.check_env(EnvSpec((2,), 1, 2))
     with pytest.raises(UserError, match=r"; pre-train again with --backbone.sequence-length of at most 3"):
         replace(JOB, source="runs/x").check_env(EnvSpec((2,), 1, 2))
+    with pytest.raises(UserError, match=r"from scratch in Python with backbone=\{'sequence_length': 3\}"):
+        replace(JOB, phase="finetune").check_env(EnvSpec((2,), 1, 2))
 
 
 def end_after(monkeypatch, steps):

@@ -137,10 +137,10 @@ class Job:
     def advice(self, setting: str, most: int, *, first: str = "set") -> str:
         """How to bring a setting of the learner down to ``most``; ``first``: how that begins in pre-training."""
         flag = f"--backbone.{setting.replace('_', '-')} of at most {most}"
-        if self.phase == "pretrain":
-            return f"{first} {flag}"
         if self.source is not None:
             return f"pre-train again with {flag}"
+        if self.phase == "pretrain":
+            return f"{first} {flag}"
         return f"train from scratch in Python with backbone={{{setting!r}: {most}}}, since `finetune` has no such flag"
 
     def to_json(self) -> dict[str, Any]:
