@@ -1,7 +1,7 @@
 """Golden numbers: short runs of every family and phase, as logged metrics and checksums of the final parameters.
 
 `python tests/golden_runs.py` makes them anew and writes tests/golden/numbers.json; `test_golden.py` holds today's code
-against that file. A redesign must not move them; a number that moves on purpose changes the file in a commit of its own.
+against that file. A redesign must not move them; one that moves on purpose changes the file in a commit of its own.
 """
 
 import csv
@@ -95,7 +95,7 @@ def main() -> None:
         for name in sys.argv[1:] or CASES:
             CASES[name](folder / name, folder)
             made[name] = numbers(folder / name)
-            print(name, made[name]["parameters"][:12], flush=True)
+            print(name, made[name]["parameters"][:12], flush=True)  # noqa: T201
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps({"machine": machine(), "cases": made}, indent=0) + "\n")
 
