@@ -9,6 +9,7 @@ import tyro
 
 from skillscape.cli.display import Countdown
 from skillscape.cli.naming import allow_run
+from skillscape.cli.numbers import Count
 from skillscape.errors import UserError
 
 
@@ -24,7 +25,7 @@ class VideoOptions:
     """Which of several seeds; the first if not given."""
     out: Path | None = None
     """Folder for the films; if not given RUN/videos, of several seeds RUN/seed_N/videos."""
-    steps: int | None = None
+    steps: Count | None = None
     """Steps of the episode to film; if not given 10 seconds of it, in mazes all."""
     rollouts: int | None = None
     """Mazes: episodes of a skill, all in one film; as in training if not given."""
