@@ -105,6 +105,36 @@ class TruncatedNormal(NamedTuple):
         return math.log(2 * math.pi) + 2 * jnp.log(self.deviation)
 
 
+class SquashedNormal(NamedTuple):
+    """tanh of a diagonal normal, in (-1, 1). mean, log_std: [..., a], before the tanh."""
+
+    mean: Float[Array, "*n a"]
+    log_std: Float[Array, "*n a"]
+
+    def sample(self, noise: float | Float[Array, "*n a"]) -> Float[Array, "*n a"]:
+        """The draw that standard-normal ``noise`` stands for (reparameterised); 0 gives the tanh of the mean."""
+        return jnp.tanh(self.mean + jnp.exp(self.log_std) * noise)
+
+    def log_prob_of_noise(self, noise: Float[Array, "*n a"]) -> Float[Array, "*n"]:
+        """Log density of ``sample(noise)``, summed over dimensions; exact however far out the tanh is."""
+        latent = self.mean + jnp.exp(self.log_std) * noise
+        return jnp.sum(self._log_normal(noise) - _log_tanh_slope(latent), axis=-1)
+
+    def log_prob(self, value: Float[Array, "*n a"]) -> Float[Array, "*n"]:
+        """Log density of a point of [-1, 1], summed over dimensions; points at the ends are moved inside."""
+        latent = jnp.arctanh(jnp.clip(value, -1 + 1e-6, 1 - 1e-6))
+        noise = (latent - self.mean) * jnp.exp(-self.log_std)
+        return jnp.sum(self._log_normal(noise) - _log_tanh_slope(latent), axis=-1)
+
+    def _log_normal(self, noise: Float[Array, "*n a"]) -> Float[Array, "*n a"]:
+        return -0.5 * noise**2 - self.log_std - 0.5 * math.log(2 * math.pi)
+
+
+def _log_tanh_slope(latent: Float[Array, "*n a"]) -> Float[Array, "*n a"]:
+    """log (1 − tanh² x) = 2 (log 2 − x − softplus(−2 x)), which does not underflow."""
+    return 2 * (math.log(2.0) - latent - jax.nn.softplus(-2 * latent))
+
+
 class OneHot(NamedTuple):
     """Independent categorical variables as one-hot rows, a group of s with c classes each. logits: [..., s, c]."""
 

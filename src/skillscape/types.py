@@ -101,6 +101,13 @@ class Transitions(NamedTuple):
     next_obs: Shaped[Array, "n ..."]
     next_discount: Float[Array, " n"]
 
+    def split(self, number: int) -> "list[Transitions]":
+        """The batch cut into equal parts."""
+        rows = self.reward.shape[0] // number
+        return [
+            Transitions(*(values[begin : begin + rows] for values in self)) for begin in range(0, number * rows, rows)
+        ]
+
 
 class Sequences(NamedTuple):
     """Stretches of episodes from a replay buffer, none across two episodes, the batch first.

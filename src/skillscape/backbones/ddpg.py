@@ -229,7 +229,7 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
         the agent learns from.
         """
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        parts = _parts(batch, objective.updates_per_step)
+        parts = batch.split(objective.updates_per_step)
         metrics: Metrics = {}
         for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
             objective_state, metrics = objective.update(objective_state, self._seen(part), update_key)
@@ -308,9 +308,3 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
             lambda one: one.controller, agent.actor.params, indifferent, is_leaf=lambda leaf: leaf is None
         )
         return agent._replace(actor=learner(self._transform, actor))
-
-
-def _parts(batch: Transitions, number: int) -> list[Transitions]:
-    """The batch cut into equal parts."""
-    rows = batch.reward.shape[0] // number
-    return [Transitions(*(values[begin : begin + rows] for values in batch)) for begin in range(0, number * rows, rows)]

@@ -1,0 +1,279 @@
+"""Soft actor-critic with an automatic temperature.
+
+Haarnoja et al., Soft Actor-Critic Algorithms and Applications, 2018, with the sizes and rates that METRA's line of work
+trains skills with: two hidden layers of 1024, Adam 1e-4, batches of 256, τ = 0.005, γ = 0.99, and half an action's
+worth of target entropy (Park et al., METRA: Scalable Unsupervised RL with Metric-Aware Abstraction, ICLR 2024).
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from skillscape.backbones.base import ReplayedBackbone
+from skillscape.dists import SquashedNormal
+from skillscape.errors import UserError
+from skillscape.nets import MLP
+from skillscape.objectives.base import Objective
+from skillscape.optim import Learner, adam, descend, ema, learner
+from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Spec, Transitions, View
+
+LOG_STD_RANGE = (-10.0, 2.0)
+
+
+class Actor(eqx.Module):
+    """The policy's distribution over actions π(·|s, z): mean and log standard deviation before the tanh.
+
+    With a ``controller``, c(z|s), both are mixed over all skills by c(z|s): the skill it is given does not matter then.
+    """
+
+    network: MLP
+    controller: MLP | None
+
+    def __call__(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " out"]:
+        """Means, then log standard deviations."""
+        if self.controller is None:
+            return self.network(jnp.concatenate([obs, skill]))
+        share = jax.nn.softmax(self.controller(obs))
+        outputs = jax.vmap(lambda one: self.network(jnp.concatenate([obs, one])))(jnp.eye(skill.shape[0]))
+        return share @ outputs
+
+
+class Critic(eqx.Module):
+    """Two values Q(s, z, a) of networks of their own; with head width z they are successor features ψ, and Q = ψ·z."""
+
+    networks: MLP
+    """Both networks, stacked along the first axis of every array."""
+
+    @staticmethod
+    def create(key: RandomKey, inputs: int, hidden: tuple[int, ...], outputs: int) -> "Critic":
+        """Two independent networks."""
+        return Critic(jax.vmap(lambda one: MLP.create(one, inputs, hidden, outputs))(jax.random.split(key)))
+
+    def __call__(
+        self, obs: Float[Array, " d"], skill: Float[Array, " z"], action: Float[Array, " a"]
+    ) -> Float[Array, "2"]:
+        """Q₁ and Q₂."""
+        inputs = jnp.concatenate([obs, skill, action])
+        outputs: Float[Array, "2 out"] = jax.vmap(lambda network: network(inputs))(self.networks)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ skill
+
+
+class SACAgent(NamedTuple):
+    """Actor, critic and log temperature with their optimisers, and the slowly following copy of the critic."""
+
+    actor: Learner[Actor]
+    critic: Learner[Critic]
+    log_temperature: Learner[Float[Array, ""]]
+    target: Critic
+
+
+@dataclass(frozen=True)
+class SAC(ReplayedBackbone[SACAgent, Transitions]):
+    """Soft actor-critic: twin critics, a squashed Gaussian policy, and a temperature that holds its entropy."""
+
+    view: ClassVar[View] = "transitions"
+    name: ClassVar[str] = "sac"
+
+    hidden: tuple[int, ...] = (1024, 1024)
+    """Widths of the hidden layers of actor and critics."""
+    batch_size: int = 256
+    """Transitions of a learning step."""
+    learning_rate: float = 1e-4
+    """Adam's step size for actor, critics and temperature."""
+    discount: float = 0.99
+    """Discount factor γ."""
+    target_rate: float = 0.005
+    """τ: how far the target critic moves at each learning step."""
+    initial_temperature: float = 0.01
+    """Weight α of the policy's entropy at the start."""
+    entropy_scale: float = 0.5
+    """Target entropy in nats, as a negative multiple of the number of action dimensions."""
+    update_every: int = 2
+    """Environment steps for each learning step."""
+    random_steps: int = 4_000
+    """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
+    replay_capacity: int = 1_000_000
+    """Transitions that the replay buffer holds."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """When to act at random, learn, and from how much; returns are one step long."""
+        return Schedule(self.random_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
+
+    def for_task(self, *, pretrained: bool) -> "SAC":
+        """The same settings."""
+        del pretrained
+        return self
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate)
+
+    def features(self, env_spec: EnvSpec) -> Spec:
+        """The observations themselves."""
+        return Spec(env_spec.obs_shape, env_spec.action_dim)
+
+    def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> SACAgent:
+        """Fresh networks; the target is a copy of the critic."""
+        if env_spec.is_image:
+            raise UserError("This environment shows images, which SAC does not learn from: choose Dreamer.")
+        (observations,) = env_spec.obs_shape
+        inputs = observations + objective.skills.width
+        outputs = objective.skills.width if objective.critic_head == "skill" else 1
+        actor_key, critic_key = jax.random.split(key)
+        actor = Actor(MLP.create(actor_key, inputs, self.hidden, 2 * env_spec.action_dim), None)
+        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, outputs)
+        return self._agent(actor, critic)
+
+    def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
+        """Networks with fresh optimisers, target and temperature."""
+        log_temperature = jnp.log(jnp.float32(self.initial_temperature))
+        return SACAgent(
+            learner(self._transform, actor),
+            learner(self._transform, critic),
+            learner(self._transform, log_temperature),
+            critic,
+        )
+
+    def start(self, rows: int) -> tuple[()]:
+        """Nothing is carried."""
+        del rows
+        return ()
+
+    def acting(self, agent: SACAgent) -> Actor:
+        """The actor is all that acting reads."""
+        return agent.actor.params
+
+    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> SquashedNormal:
+        mean, log_std = jnp.split(jax.vmap(actor)(obs, skill), 2, axis=-1)
+        return SquashedNormal(mean, jnp.clip(log_std, *LOG_STD_RANGE))
+
+    def act(
+        self,
+        policy: Actor,
+        carry: PyTree,
+        obs: Float[Array, "n d"],
+        skill: Float[Array, "n z"],
+        key: RandomKey,
+        explore: bool,
+    ) -> tuple[Float[Array, "n a"], PyTree]:
+        """A draw from the policy, or the tanh of its mean where ``explore`` is off."""
+        actions = self._policy(policy, obs, skill)
+        return actions.sample(jax.random.normal(key, actions.mean.shape) if explore else 0.0), carry
+
+    def log_prob(
+        self, agent: SACAgent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
+    ) -> Float[Array, " n"]:
+        """How likely the policy is to take these actions."""
+        return self._policy(agent.actor.params, obs, skill).log_prob(action)
+
+    def learn(
+        self, agent: SACAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
+    ) -> tuple[SACAgent, PyTree, Metrics]:
+        """Batch → model update → rewards → critic → actor → temperature → target."""
+        model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
+        parts = batch.split(objective.updates_per_step)
+        metrics: Metrics = {}
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, _experience(part), update_key)
+        batch = parts[-1]
+        objective_state, reward, reward_metrics = objective.reward(objective_state, _experience(batch), reward_key)
+        reward = jax.lax.stop_gradient(reward)
+
+        temperature = jnp.exp(agent.log_temperature.params)
+        policy = self._policy(agent.actor.params, batch.next_obs, batch.skill)
+        noise = jax.random.normal(target_key, batch.action.shape)
+        next_value = jnp.min(jax.vmap(agent.target)(batch.next_obs, batch.skill, policy.sample(noise)), axis=-1)
+        soft_value = next_value - temperature * policy.log_prob_of_noise(noise)
+        critic, critic_metrics = self._improve_critic(agent.critic, batch, reward + batch.next_discount * soft_value)
+        noise = jax.random.normal(actor_key, batch.action.shape)
+        actor, (entropy, actor_metrics) = self._improve_actor(agent.actor, critic.params, temperature, batch, noise)
+        log_temperature, temperature_metrics = self._improve_temperature(agent.log_temperature, entropy, batch)
+        target = ema(agent.target, critic.params, self.target_rate)
+        metrics = {**metrics, **reward_metrics, **critic_metrics, **actor_metrics, **temperature_metrics}
+        return (
+            SACAgent(actor, critic, log_temperature, target),
+            objective_state,
+            {**metrics, "reward": jnp.mean(reward)},
+        )
+
+    def _improve_critic(
+        self, critic: Learner[Critic], batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Learner[Critic], Metrics]:
+        """The sum of both critics' mean squared errors."""
+
+        def loss(critic: Critic) -> tuple[Float[Array, ""], Metrics]:
+            values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+            error = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+            return error, {"critic_loss": error, "value": jnp.mean(values)}
+
+        return descend(self._transform, loss, critic)
+
+    def _improve_actor(
+        self,
+        actor: Learner[Actor],
+        critic: Critic,
+        temperature: Float[Array, ""],
+        batch: Transitions,
+        noise: Float[Array, "n a"],
+    ) -> tuple[Learner[Actor], tuple[Float[Array, ""], Metrics]]:
+        """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action; also the entropy of the policy."""
+
+        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Metrics]]:
+            policy = self._policy(actor, batch.obs, batch.skill)
+            values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
+            log_prob = policy.log_prob_of_noise(noise)
+            error, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
+            return error, (entropy, {"actor_loss": error, "policy_entropy": entropy})
+
+        return descend(self._transform, loss, actor)
+
+    def _improve_temperature(
+        self, log_temperature: Learner[Float[Array, ""]], entropy: Float[Array, ""], batch: Transitions
+    ) -> tuple[Learner[Float[Array, ""]], Metrics]:
+        """Raise α where the entropy is below its target, lower it where it is above."""
+        surplus = jax.lax.stop_gradient(entropy) + self.entropy_scale * batch.action.shape[-1]
+
+        def loss(log_temperature: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
+
+        return descend(self._transform, loss, log_temperature)
+
+    def adapt(self, agent: SACAgent, key: RandomKey, *, keep_critic: bool = False) -> SACAgent:
+        """Keep the actor, and the critic where asked; fresh critics, optimisers and temperature otherwise."""
+        critic = agent.critic.params
+        return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
+
+    def shown(
+        self, agent: SACAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
+    ) -> Shaped[Array, "t ..."]:
+        """The states themselves."""
+        del agent, action
+        return obs
+
+    def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
+        """The agent with a fresh controller over its skills, at first a uniform mixture."""
+        (observations,) = env_spec.obs_shape
+        network = MLP.create(key, observations, self.hidden[:1], skills)
+        uniform = eqx.tree_at(
+            lambda one: (one.layers[-1].weight, one.layers[-1].bias), network, replace_fn=jnp.zeros_like
+        )
+        actor = eqx.tree_at(lambda one: one.controller, agent.actor.params, uniform, is_leaf=lambda leaf: leaf is None)
+        return agent._replace(actor=learner(self._transform, actor))
+
+
+def _experience(batch: Transitions) -> Experience:
+    """What objectives see of a batch: single steps."""
+    return Experience(batch.obs, batch.action, batch.next_obs, batch.skill, batch.reward)
+
+
+def _redrawn(critic: Critic, key: RandomKey) -> Critic:
+    """A critic of the same sizes with fresh weights."""
+    layers = critic.networks.layers
+    inputs, outputs = layers[0].weight.shape[-1], layers[-1].weight.shape[-2]
+    return Critic.create(key, inputs, tuple(layer.weight.shape[-2] for layer in layers[:-1]), outputs)
