@@ -8,7 +8,7 @@ import pytest
 from skillscape.envs.layouts import load_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
-from skillscape.evaluation.summary import Summary
+from skillscape.evaluation.summary import summarise
 from skillscape.experiments.comparison import ArmResult, table, write
 from skillscape.experiments.mazes import EXPERIMENTS, LABELS, Request, plan
 from skillscape.objectives import registry
@@ -87,7 +87,8 @@ def test_an_unknown_method_is_refused():
 def test_one_seed_has_no_interval(seeds, cell):
     (comparison,) = plan("maze", dataclasses.replace(REQUEST, seeds=seeds, methods=("sd3",)))
     summaries = dict.fromkeys(
-        ("reach", "coverage", "distinguishability", "skill_accuracy"), Summary(0.5, (0.4, 0.6), (0.5,) * seeds)
+        ("reach", "coverage", "distinguishability", "skill_accuracy"),
+        summarise([0.4, 0.5, 0.6][:seeds] if seeds > 1 else [0.5]),
     )
     positions, layout = np.zeros((10, 2, 5, 2)), load_layout("square_a")
     result = ArmResult(comparison.arms[0], layout, summaries, 0, positions, measure(positions, layout), {}, {})
@@ -101,7 +102,8 @@ def test_an_arm_without_skills_has_no_line_where_skills_are_told_apart(tmp_path,
     (comparison,) = plan("maze", dataclasses.replace(REQUEST, seeds=1, methods=("sd3",)))
     layout = load_layout("square_a")
     positions = np.zeros((skills, 2, 4, 2))
-    summaries = {name: Summary(0.5, (0.5, 0.5), (0.5,)) for name in measure(positions, layout)._fields}
+    measured = measure(positions, layout)._asdict()
+    summaries = {name: summarise([value]) for name, value in measured.items() if value is not None}
     curves = {name: (np.arange(2), np.zeros((1, 2))) for name in summaries}
     result = ArmResult(comparison.arms[0], layout, summaries, 0, positions, measure(positions, layout), curves, {})
     drawn = {}

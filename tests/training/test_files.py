@@ -98,7 +98,7 @@ def test_a_lock_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "run" / ".lock").symlink_to(tmp_path / "thesis.tex")
     with (
-        pytest.raises(UserError, match=r"\.lock cannot be opened: it is a symbolic link; delete it"),
+        pytest.raises(UserError, match=r"\.lock is not an ordinary file, which a lock must be; delete it"),
         locked(tmp_path / "run"),
     ):
         pass

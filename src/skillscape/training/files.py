@@ -135,11 +135,12 @@ def link_error(path: Path) -> UserError:
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes off a run folder."""
     path = folder / ".lock"
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path} is not an ordinary file, which a lock must be; delete it and try again.")
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        reason = "it is a symbolic link; delete it" if path.is_symlink() else error.strerror
-        raise UserError(f"{path} cannot be opened: {reason}.") from error
+        raise UserError(f"{path} cannot be opened ({error.strerror}); choose another --out.") from error
     with os.fdopen(descriptor, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

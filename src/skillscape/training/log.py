@@ -201,7 +201,7 @@ def _are_numbers(row: Sequence[str]) -> bool:
     if not (step.isascii() and step.isdigit() and len(step) < 17 and int(step) <= LARGEST_STEP):
         return False
     try:
-        return bool([float(entry or "nan") for entry in row])
+        return bool([float(entry) for entry in row])
     except ValueError:
         return False
 
@@ -211,7 +211,7 @@ def _say_left_out(path: Path, number: int) -> None:
 
 
 def read_metrics(path: Path) -> dict[str, list[float]]:
-    """The columns of a metrics CSV, an empty entry as NaN; a line that is damaged is left out with a ``Notice``."""
+    """The columns of a metrics CSV; a line that is damaged is left out with a ``Notice``."""
     if not path.exists():
         raise UserError(f"{path} is missing: the run has not written metrics yet.")
     table = _read_table(path)
@@ -219,7 +219,7 @@ def read_metrics(path: Path) -> dict[str, list[float]]:
         if table.columns and not table.rows:
             raise UserError(f"{path} is damaged: none of its rows can be read; restore it or train again with --force.")
         _say_left_out(path, unreadable)
-    return {name: [float(row[index] or "nan") for row in table.rows] for index, name in enumerate(table.columns)}
+    return {name: [float(row[index]) for row in table.rows] for index, name in enumerate(table.columns)}
 
 
 def common_curve(
