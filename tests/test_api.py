@@ -10,6 +10,7 @@ from skillscape.api import is_host
 from skillscape.backbones.ppo import PPO
 from skillscape.envs import gym
 from skillscape.objectives.diayn import DIAYN
+from skillscape.training.checkpoint import checkpoint_folder, save_tree
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,22 @@ def test_progress_is_told_after_every_iteration(run, calls):
     assert all(told.folder == run.folder for told, _, _, _ in calls)
     assert "1,600/1,600 steps" in calls[-1][2]
     assert {"reward", "coverage", "skill_accuracy"} <= set(calls[-1][3])
+
+
+def test_a_method_without_skills_has_no_measures_that_tell_skills_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("skillscape.api.train_all", lambda runs, evaluate, *_, **__: evaluate(runs[0], fresh(runs[0])))
+
+    def fresh(run):
+        state = run.fresh_state()
+        save_tree(checkpoint_folder(run.checkpoints, 0), state)
+        return state
+
+    (alone,) = skillscape.pretrain("apt", out=tmp_path / "apt", preset="smoke")
+    assert list(alone.results["measures"]) == ["coverage", "reach"]
+    assert alone.results["rollouts_per_skill"] == 40
+    measures = skillscape.evaluate(alone)
+    assert measures[2:] == (None, None, None, None)
+    assert skillscape.rollouts(alone, per_skill=3).shape == (1, 3, 51, 2)
 
 
 def test_a_run_loads_from_its_folder(run):
