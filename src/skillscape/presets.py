@@ -6,6 +6,7 @@ from typing import Any
 
 from skillscape.backbones.base import ReplayedBackbone
 from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.sizes import dreamer
 from skillscape.backbones.ppo import PPO
 from skillscape.envs.host import MAZE_PREFIX, is_seen
@@ -148,7 +149,7 @@ def _hosted_objective(method: str, env: str, width: int, density_width: int, mod
 
 def _ddpg(method: str | None, **sizes: int) -> DDPG:
     """The learner; methods whose constraint is about single steps are shown single steps."""
-    return DDPG(**sizes, pairs="one-step" if method in ("metra", "csd") else "n-step")  # type: ignore[arg-type]
+    return DDPG(**sizes, pairs="n-step" if method is None else registry()[method].pairs)  # type: ignore[arg-type]
 
 
 def _hosted_paper(method: str | None, env: str) -> HostedSettings:
@@ -205,18 +206,22 @@ def _seen_objective(
     return replace(made, **changes)
 
 
+def _dreamer(size: str, method: str | None) -> Dreamer:
+    return dreamer(size, None if method is None else registry()[method])
+
+
 def _seen_paper(method: str | None, env: str) -> HostedSettings:
     """The sizes of pixel-based URLB and its budget: 2 million frames, 100,000 to fine-tune, two to an action."""
     objective = None if method is None else _seen_objective(method, env, 1024, 128)
     return HostedSettings(
-        objective, dreamer("paper", method), 1_000_000, 50_000, 5_000, snapshots=(50_000, 250_000, 500_000, 1_000_000)
+        objective, _dreamer("paper", method), 1_000_000, 50_000, 5_000, snapshots=(50_000, 250_000, 500_000, 1_000_000)
     )
 
 
 def _seen_laptop(method: str | None, env: str) -> HostedSettings:
     """What two cores learn in an hour: 20,000 frames of a body, 60,000 steps in a maze; so few updates are larger."""
     objective = None if method is None else _seen_objective(method, env, 256, 64, learning_rate=1e-3)
-    backbone = dreamer("laptop", method)
+    backbone = _dreamer("laptop", method)
     if env.startswith(MAZE_PREFIX):
         # A step in a maze costs next to nothing beside an update, and skills part on what they do now.
         return HostedSettings(objective, replace(backbone, update_every=15), 60_000, 10_000, 2_500, 3, (10_000,))
@@ -226,7 +231,7 @@ def _seen_laptop(method: str | None, env: str) -> HostedSettings:
 def _seen_smoke(method: str | None, env: str) -> HostedSettings:
     """Seconds, to see that everything runs; its numbers mean nothing."""
     objective = None if method is None else _seen_objective(method, env, 16, 8)
-    return HostedSettings(objective, dreamer("smoke", method), 1_500, 1_500, 500, 1)
+    return HostedSettings(objective, _dreamer("smoke", method), 1_500, 1_500, 500, 1)
 
 
 SEEN_PRESETS: dict[str, Callable[[str | None, str], HostedSettings]] = {

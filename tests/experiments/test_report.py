@@ -15,6 +15,7 @@ from skillscape import cli
 from skillscape.errors import UserError
 from skillscape.experiments import report, report_mazes
 from skillscape.experiments.report import find_runs, gather, write_report
+from skillscape.presets import hosted_settings
 
 
 def labels(section):
@@ -131,6 +132,13 @@ def test_one_policy_has_nothing_to_tell_apart(tmp_path, method, changes, stored)
     (ours,) = [one["measures"] for one in measures if one["label"] == alone.label]
     assert [ours[name] for name in several] == [None, None]
     assert "–" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_training_from_scratch_is_called_after_its_backbone(tmp_path):
+    for env, folder in (("walker", "states"), ("walker-pixels", "images")):
+        backbone = hosted_settings(None, env, "smoke").backbone
+        job_run(tmp_path / "runs" / folder, env=env, backbone=backbone)
+    assert {row[0] for row in gather([tmp_path / "runs"]).scores} == {"DDPG", "Dreamer"}
 
 
 def test_one_seed_has_no_interval_in_any_file(tmp_path):

@@ -61,6 +61,8 @@ class ReplayedBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
     """A backbone that learns from a replay buffer while it acts: from transitions, or from sequences of them."""
 
     name: ClassVar[str]
+    label: ClassVar[str]
+    """What training from scratch with it is called in tables and figures."""
 
     @property
     @abstractmethod

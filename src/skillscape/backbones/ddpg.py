@@ -124,6 +124,7 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
 
     view: ClassVar[View] = "transitions"
     name: ClassVar[str] = "ddpg"
+    label: ClassVar[str] = "DDPG"
 
     width: int = 1024
     """Of every hidden layer."""

@@ -78,6 +78,7 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
 
     view: ClassVar[View] = "transitions"
     name: ClassVar[str] = "sac"
+    label: ClassVar[str] = "SAC"
 
     hidden: tuple[int, ...] = (1024, 1024)
     """Widths of the hidden layers of actor and critics."""

@@ -6,16 +6,12 @@ from typing import Any
 
 from skillscape.errors import UserError, choose
 from skillscape.experiments.comparison import Arm, Comparison
+from skillscape.objectives import registry, trainable
 from skillscape.presets import Settings, default_preset, hosted_settings, settings
 
 PAPER_METHODS = ("sd3", "diayn", "dads", "cic")
 SEEN_METHODS = ("sd3", "diayn", "apt")
 SEEN_MAZE = "maze-pixels/square_a"
-LABELS = {
-    **{"sd3": "SD3", "diayn": "DIAYN", "dads": "DADS", "cic": "CIC", "becl": "BeCL", "aps": "APS", "smm": "SMM"},
-    **{"csd": "CSD", "metra": "METRA", "icm": "ICM", "disagreement": "Disagreement", "rnd": "RND", "apt": "APT"},
-    "protorl": "ProtoRL",
-}
 EXPLORATION_RATIOS = (0.0, 0.02, 0.04, 0.08)
 DEVIATION_WEIGHTS = (0.5, 1.0, 1.5, 2.0, 3.0)
 
@@ -46,7 +42,7 @@ def _arm(request: Request, method: str, skills: int) -> Arm:
     # Methods without skills, or with a continuum of them, have no number of skills.
     counted = "number_of_skills" in vars(chosen.objective)
     objective = replace(chosen.objective, **({"number_of_skills": skills} if counted else {}))
-    return Arm(LABELS.get(method, method), method, method, objective, chosen.backbone)
+    return Arm(registry()[method].label, method, method, objective, chosen.backbone)
 
 
 def _comparison(request: Request, name: str, env: str, arms: Sequence[Arm]) -> Comparison:
@@ -126,7 +122,7 @@ def maze_pixels(request: Request) -> list[Comparison]:
     preset = default_preset(SEEN_MAZE) if request.preset == "default" else request.preset
     chosen = {method: hosted_settings(method, SEEN_MAZE, preset) for method in request.methods or SEEN_METHODS}
     arms = [
-        Arm(LABELS.get(method, method), method, method, one.objective, one.backbone)
+        Arm(registry()[method].label, method, method, one.objective, one.backbone)
         for method, one in chosen.items()
         if one.objective is not None
     ]
@@ -146,11 +142,17 @@ EXPERIMENTS: dict[str, Callable[[Request], list[Comparison]]] = {
 }
 
 
+def methods_in_order() -> tuple[str, ...]:
+    """All methods as tables list them: those of the paper's figure, others with skills, those without."""
+    others = [name for name in trainable() if name not in PAPER_METHODS]
+    return (*PAPER_METHODS, *sorted(others, key=lambda name: registry()[name]().skills.width == 0))
+
+
 def plan(name: str, request: Request) -> list[Comparison]:
     """The comparisons that an experiment consists of."""
     choose("experiment", name, EXPERIMENTS, "skillscape reproduce --help")
     if request.methods == ("all",):
-        request = replace(request, methods=tuple(LABELS))
+        request = replace(request, methods=methods_in_order())
     for method in request.methods:
-        choose("method", method, LABELS, "skillscape methods")
+        choose("method", method, trainable(), "skillscape methods")
     return EXPERIMENTS[name](request)

@@ -32,13 +32,13 @@ from skillscape.experiments.report_files import (
 )
 from skillscape.experiments.report_mazes import Tell, maze_sections
 from skillscape.experiments.report_runs import (
-    NAMES,
     UNREADABLE,
     Group,
     check_run,
     curve_of,
     family_of,
     grouped,
+    label_of,
     measure_of,
     method_of,
     results_of,
@@ -223,7 +223,7 @@ def _task_section(
         if (label, task) in by_place
         for run in by_place[label, task].runs
     ]
-    names = {method: NAMES.get(method, method) for method in dict.fromkeys(group.method for group in groups)}
+    names = {method: label_of(method) for method in dict.fromkeys(group.method for group in groups)}
     table = "pixel" if images else "state"
     # The paper's aggregates are shares of URLB's experts, and beside no others.
     others = any(experts.get(task, score) != score for task, score in expert_scores().items())
@@ -275,7 +275,7 @@ def _labelled_by_folder(groups: Sequence[Group[JobRun]]) -> list[Group[JobRun]]:
         own = [group for group in groups if _task(group) == task]
 
         def label(group: Group[JobRun]) -> str:
-            name = NAMES.get(group.method, group.method)
+            name = label_of(group.method)
             stem = _stem(group.name, group.runs[0])
             return f"{name} · {stem}" if group.method in several and stem != group.method else name
 
@@ -335,7 +335,7 @@ def _videos(found: Sequence[tuple[str, JobRun]]) -> list[Videos]:
             left -= path.stat().st_size
             clips.append((re.sub(r"_0*(\d+)$", r" \1", path.stem), path.read_bytes()))
         job = run.config
-        title = f"{NAMES.get(method_of(run), method_of(run))} · {job.task or job.env} · seed {job.seed} ({name})"
+        title = f"{label_of(method_of(run))} · {job.task or job.env} · seed {job.seed} ({name})"
         shown.append(Videos(title, str(run.folder), clips, left_out))
     return shown
 

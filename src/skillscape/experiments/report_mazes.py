@@ -13,12 +13,12 @@ from skillscape.errors import UserError
 from skillscape.evaluation.summary import summarise
 from skillscape.experiments.pictures import line_of, model_density_maps
 from skillscape.experiments.report_runs import (
-    NAMES,
     UNREADABLE,
     Group,
     curve_of,
     damaged,
     grouped,
+    label_of,
     log_of,
     measure_of,
     measures_of,
@@ -64,7 +64,7 @@ def _labelled_by_settings(groups: Sequence[Group[Run]]) -> list[Group[Run]]:
     """The method's name; several groups of one method are told apart by the settings that differ, or by folder."""
 
     def label(group: Group[Run]) -> str:
-        name = NAMES.get(group.method, group.method)
+        name = label_of(group.method)
         rivals = [other for other in groups if other.method == group.method]
         if len(rivals) == 1:
             return name

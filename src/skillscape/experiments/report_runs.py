@@ -11,16 +11,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from skillscape.errors import UserError
-from skillscape.experiments.mazes import LABELS
+from skillscape.experiments.mazes import methods_in_order
 from skillscape.experiments.pictures import OF_SEVERAL_SKILLS
-from skillscape.experiments.urlb import SCRATCH
+from skillscape.objectives import registry
 from skillscape.plots.mazes import Curve
 from skillscape.plots.page import MEASURES
-from skillscape.training.jobs import JobRun
+from skillscape.training.jobs import BACKBONES, JobRun
 from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.runs import Run, versions_of
 
-NAMES = {SCRATCH: "DDPG", **LABELS}
 UNREADABLE = (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What reading a damaged run may end in."""
 
@@ -144,13 +143,19 @@ def grouped(found: Sequence[tuple[str, AnyRun]], key: Callable[[str, AnyRun], st
         Group(method_of(runs[0]), name, tuple(sorted(runs, key=lambda run: run.config.seed)))
         for _, name, runs in merged
     ]
-    order = list(NAMES)
+    order = [*BACKBONES, *methods_in_order()]
     return sorted(groups, key=lambda one: order.index(one.method) if one.method in order else len(order))
 
 
 def method_of(run: Run | JobRun) -> str:
-    """The method's plain name; training without an objective has one too."""
-    return SCRATCH if run.config.objective is None else run.config.objective.name
+    """The method's plain name; training from scratch is called after its backbone."""
+    return run.config.objective.name if isinstance(run, Run) else run.config.method
+
+
+def label_of(method: str) -> str:
+    """How a method, or the backbone alone, is called in tables and figures."""
+    kind = BACKBONES.get(method) or registry().get(method)
+    return method if kind is None else kind.label
 
 
 def settings_key(run: Run | JobRun) -> str:

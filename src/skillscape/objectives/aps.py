@@ -33,6 +33,9 @@ class APS(Objective[APSState]):
     """log(1 + mean distance to the k nearest φ(s')) + w·φ̂(s'), with φ̂ = φ/‖φ‖ and skills w on the unit sphere."""
 
     name: ClassVar[str] = "aps"
+    label: ClassVar[str] = "APS"
+    own_unit: ClassVar[bool] = True
+    reward_gradient: ClassVar[bool] = False
     infers_skill: ClassVar[bool] = True
 
     dimension: int = 10

@@ -48,6 +48,8 @@ class APT(Objective[APTState]):
     """Particle entropy of the states of a batch, in a representation that knows what actions do."""
 
     name: ClassVar[str] = "apt"
+    label: ClassVar[str] = "APT"
+    reward_gradient: ClassVar[bool] = False
 
     hidden: tuple[int, ...] = (128, 128)
     feature_dim: int = 32

@@ -12,6 +12,8 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 State = TypeVar("State")
 Adaptation = Literal["prior", "random", "constant", "infer"]
+Pairs = Literal["n-step", "one-step"]
+"""Which two states a replayed transition joins: n steps apart, as its return is, or neighbours in time."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,16 @@ class Objective(ABC, Generic[State]):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str]
+    """The method's name in tables and figures."""
+    pairs: ClassVar[Pairs] = "n-step"
+    """Which pairs of states the method learns from and rewards; "one-step" where it constrains single steps."""
+    own_unit: ClassVar[bool] = False
+    """Whether rewards have a unit of their own, so that backbones do not normalise them."""
+    reward_gradient: ClassVar[bool] = True
+    """Whether the gradient of the reward is useful to a world model's actor; otherwise it learns from values alone."""
+    imagined_entropy: ClassVar[float | None] = None
+    """Weight of the policy's entropy where the policy learns in a world model's imagination; the backbone's if None."""
     infers_skill: ClassVar[bool] = False
     """Whether ``infer_skill`` can be called."""
     keeps_critic: ClassVar[bool] = False

@@ -46,6 +46,7 @@ class BeCL(Objective[BeCLState]):
     """
 
     name: ClassVar[str] = "becl"
+    label: ClassVar[str] = "BeCL"
     updates_per_step: ClassVar[int] = 3
     # A row is compared with the other rows of its skill: the label has to be the true one.
     scores_other_skills: ClassVar[bool] = False

@@ -38,6 +38,8 @@ class CIC(Objective[CICState]):
     """Spread out in a representation trained to tell which transition belongs to which skill (InfoNCE)."""
 
     name: ClassVar[str] = "cic"
+    label: ClassVar[str] = "CIC"
+    reward_gradient: ClassVar[bool] = False
 
     number_of_skills: int = 10
     """Of one-hot skills."""

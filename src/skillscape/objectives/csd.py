@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
+from skillscape.objectives.base import Objective, Pairs
 from skillscape.objectives.metra import directions, squared_length
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete, Sphere
@@ -57,6 +57,8 @@ class CSD(Objective[CSDState]):
     """
 
     name: ClassVar[str] = "csd"
+    label: ClassVar[str] = "CSD"
+    pairs: ClassVar[Pairs] = "one-step"
 
     skill_kind: Literal["discrete", "continuous"] = "discrete"
     """One-hot skills, or directions: unit vectors."""

@@ -31,6 +31,7 @@ class DADS(Objective[DADSState]):
     """Forward mutual information: log q(s'|z) against the mean over all skills, q one Gaussian per skill."""
 
     name: ClassVar[str] = "dads"
+    label: ClassVar[str] = "DADS"
 
     number_of_skills: int = 10
     hidden: tuple[int, ...] = (128, 128)

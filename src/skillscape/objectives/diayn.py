@@ -26,6 +26,8 @@ class DIAYN(Objective[DIAYNState]):
     """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
 
     name: ClassVar[str] = "diayn"
+    label: ClassVar[str] = "DIAYN"
+    imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: int = 10
     hidden: tuple[int, ...] = (128, 128)

@@ -33,6 +33,7 @@ class Disagreement(Objective[DisagreementState]):
     """Variance among forward models: high where data are few, and, unlike an error, low where they are merely noisy."""
 
     name: ClassVar[str] = "disagreement"
+    label: ClassVar[str] = "Disagreement"
 
     ensemble_size: int = 5
     """Forward models, at least two. All learn from the same batches: they differ by their start alone."""

@@ -18,6 +18,7 @@ class Extrinsic(Objective[None]):
     """
 
     name: ClassVar[str] = "extrinsic"
+    label: ClassVar[str] = "task reward"
 
     skill_kind: Literal["discrete", "sphere", "box", "none"] = "none"
     skill_width: int = 0

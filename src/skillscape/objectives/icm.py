@@ -59,6 +59,7 @@ class ICM(Objective[ICMState]):
     """
 
     name: ClassVar[str] = "icm"
+    label: ClassVar[str] = "ICM"
 
     hidden: tuple[int, ...] = (128, 128)
     learning_rate: float = 1e-3

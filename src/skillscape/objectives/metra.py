@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from skillscape.objectives.base import Objective
+from skillscape.objectives.base import Objective, Pairs
 from skillscape.optim import Learner, adam, descend, learner
 from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Metrics, RandomKey, Spec
@@ -52,6 +52,8 @@ class METRA(Objective[METRAState]):
     """
 
     name: ClassVar[str] = "metra"
+    label: ClassVar[str] = "METRA"
+    pairs: ClassVar[Pairs] = "one-step"
 
     skill_kind: Literal["discrete", "continuous"] = "discrete"
     """One-hot skills, or directions: unit vectors."""

@@ -48,6 +48,7 @@ class ProtoRL(Objective[ProtoRLState]):
     """Particle distance to states picked by prototypes, which are spread over the states by balanced assignments."""
 
     name: ClassVar[str] = "protorl"
+    label: ClassVar[str] = "ProtoRL"
     keeps_critic: ClassVar[bool] = True
 
     number_of_prototypes: int = 128

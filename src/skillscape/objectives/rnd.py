@@ -32,6 +32,8 @@ class RND(Objective[RNDState]):
     """Novelty: how badly a predictor, fitted on the states seen, matches a fixed random network."""
 
     name: ClassVar[str] = "rnd"
+    label: ClassVar[str] = "RND"
+    own_unit: ClassVar[bool] = True
 
     hidden: tuple[int, ...] = (128, 128)
     feature_dim: int = 64

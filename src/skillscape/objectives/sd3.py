@@ -110,6 +110,8 @@ class SD3(Objective[SD3State]):
     """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
 
     name: ClassVar[str] = "sd3"
+    label: ClassVar[str] = "SD3"
+    imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: int = 10
     """n."""

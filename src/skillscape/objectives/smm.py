@@ -53,6 +53,7 @@ class SMM(Objective[SMMState]):
     """−log ρ(s|z) + log q(z|s) + log n: rare for the skill, and telling of it. Scores s, the state acted in."""
 
     name: ClassVar[str] = "smm"
+    label: ClassVar[str] = "SMM"
 
     number_of_skills: int = 4
     """n."""

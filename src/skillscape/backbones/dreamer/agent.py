@@ -94,6 +94,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
 
     view: ClassVar[View] = "sequences"
     name: ClassVar[str] = "dreamer"
+    label: ClassVar[str] = "Dreamer"
 
     encoder: Literal["convolutions", "patches"] = "convolutions"
     """Of images; convolutions are for 64 by 64 pixels. Vectors have an MLP."""

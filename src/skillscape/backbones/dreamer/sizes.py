@@ -5,13 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from skillscape.backbones.dreamer.agent import Dreamer
-
-UNSCALED = ("rnd", "aps")
-"""Methods whose rewards have a unit of their own: a running deviation, or features that the critic shares."""
-ENTROPIES = {"diayn": 0.1, "sd3": 0.1}
-"""Of methods whose skills, told apart, would by themselves end in one motion each; DIAYN's is the reference's."""
-BY_VALUES_ALONE = ("apt", "aps", "cic")
-"""Methods whose reward the actor learns of by the critic alone: distances to neighbours, as in the reference."""
+from skillscape.objectives.base import Objective
 
 
 def _paper() -> Dreamer:
@@ -77,14 +71,15 @@ def _smoke() -> Dreamer:
 SIZES: dict[str, Callable[[], Dreamer]] = {"paper": _paper, "laptop": _laptop, "smoke": _smoke}
 
 
-def dreamer(size: str, method: str | None) -> Dreamer:
+def dreamer(size: str, method: type[Objective[Any]] | None) -> Dreamer:
     """Dreamer at a size, with what goes with a method; no method is a task from scratch."""
     backbone = SIZES[size]()
     if method is None:
         return backbone.for_task(pretrained=False)
-    changes: dict[str, Any] = {"entropy": ENTROPIES.get(method, backbone.entropy)}
-    if method in UNSCALED:
-        changes["normalise"] = "none"
-    if method in BY_VALUES_ALONE:
-        changes["reward_gradient"] = False
-    return replace(backbone, **changes)
+    entropy = backbone.entropy if method.imagined_entropy is None else method.imagined_entropy
+    return replace(
+        backbone,
+        entropy=entropy,
+        normalise="none" if method.own_unit else backbone.normalise,
+        reward_gradient=backbone.reward_gradient and method.reward_gradient,
+    )
