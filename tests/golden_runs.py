@@ -29,8 +29,11 @@ def _maze(method: str) -> Callable[[Path, Path], Any]:
     return lambda out, _: pretrain(method, "maze/square_a", preset="smoke", steps=2_000, out=out)
 
 
-def _host(method: str, env: str, steps: int, backbone: Mapping[str, Any]) -> Callable[[Path, Path], Any]:
-    return lambda out, _: pretrain(method, env, preset="smoke", steps=steps, backbone=backbone, out=out)
+def _host(
+    method: str, env: str, steps: int, backbone: Mapping[str, Any], **objective: Any
+) -> Callable[[Path, Path], Any]:
+    options = {"preset": "smoke", "steps": steps, "backbone": backbone, "objective": objective}
+    return lambda out, _: pretrain(method, env, out=out, **options)
 
 
 def _finetuning(skill: str) -> Callable[[Path, Path], Any]:
@@ -52,7 +55,10 @@ CASES: dict[str, Callable[[Path, Path], Any]] = {
     "walker-controller": _finetuning("controller"),
     "walker-scratch": _scratch,
     "maze-pixels-sd3": _host("sd3", "maze-pixels/square_a", 600, DREAMER),
-    "walker-pixels-diayn": _host("diayn", "walker-pixels", 1_100, {**DREAMER, "random_steps": 1_000}),
+    # Two skills: every evaluation draws an episode of each, without a graphics card.
+    "walker-pixels-diayn": _host(
+        "diayn", "walker-pixels", 1_100, {**DREAMER, "random_steps": 1_000}, number_of_skills=2
+    ),
 }
 """What is trained, in an order in which each comes after what it needs: out folder, folder of the others."""
 QUICK = ("maze-diayn", "gym-diayn")
@@ -90,14 +96,14 @@ def machine() -> str:
 def main() -> None:
     """Train every case, or those named, and write the file."""
     made = json.loads(FILE.read_text())["cases"] if FILE.exists() else {}
+    FILE.parent.mkdir(exist_ok=True)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for name in sys.argv[1:] or CASES:
             CASES[name](folder / name, folder)
             made[name] = numbers(folder / name)
+            FILE.write_text(json.dumps({"machine": machine(), "cases": made}, indent=0) + "\n")
             print(name, made[name]["parameters"][:12], flush=True)  # noqa: T201
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(json.dumps({"machine": machine(), "cases": made}, indent=0) + "\n")
 
 
 if __name__ == "__main__":
