@@ -1,6 +1,8 @@
 """Today's code against the golden numbers: to the bit on the machine that made them, to 1e-5 on another."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from golden_runs import CASES, FILE, QUICK, machine, numbers
@@ -17,9 +19,11 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in CASES]
 )
-@pytest.mark.filterwarnings("ignore::skillscape.errors.Notice")
 def test_the_numbers_have_not_moved(folder, name):
-    CASES[name](folder / name, folder)
+    # In a process of its own: other tests compile without optimisation, which moves the last digits.
+    command = [sys.executable, "-c", f"import golden_runs as g, pathlib; f = pathlib.Path({str(folder)!r}); "]
+    command[-1] += f"g.CASES[{name!r}](f / {name!r}, f)"
+    subprocess.run(command, check=True, cwd=FILE.parent.parent)
     made, wanted = numbers(folder / name), GOLDEN["cases"][name]
     if machine() == GOLDEN["machine"]:
         assert made == wanted

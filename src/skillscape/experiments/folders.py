@@ -17,7 +17,7 @@ def comparison_folder(comparison: Comparison, out: Path) -> Path:
         "env": comparison.env,
         "steps": comparison.steps,
         "seeds": comparison.seeds,
-        "methods": [arm.label for arm in comparison.arms],
+        "methods": sorted(arm.label for arm in comparison.arms),
     }
     return _free(out, comparison.name, [*methods, _seeds(comparison.seeds)], asked)
 
@@ -31,8 +31,8 @@ def benchmark_folder(benchmark: Benchmark, out: Path) -> Path:
         "pretraining_steps": budget[0],
         "finetuning_steps": budget[1],
         "seeds": benchmark.seeds,
-        "methods": [variant.label for variant in benchmark.variants],
-        "tasks": [task for domain in benchmark.domains for task in benchmark.tasks_of(domain)],
+        "methods": sorted(variant.label for variant in benchmark.variants),
+        "tasks": sorted(task for domain in benchmark.domains for task in benchmark.tasks_of(domain)),
     }
     told = [*methods, *(f"{steps}" for steps in budget), _seeds(benchmark.seeds)]
     return _free(out, benchmark.name, told, asked)
@@ -56,7 +56,8 @@ def _made(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         raw = json.loads((folder / "raw.json").read_text())
         rows = raw["scores"] if "scores" in raw else [{"method": arm["label"]} for arm in raw["arms"]]
-        listed = {f"{key}s": list(dict.fromkeys(row[key] for row in rows if key in row)) for key in ("method", "task")}
+        # In which order methods were named does not make other results.
+        listed = {f"{key}s": sorted({row[key] for row in rows if key in row}) for key in ("method", "task")}
         return {key: listed.get(key, raw.get(key)) for key in asked}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
