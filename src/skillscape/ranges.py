@@ -1,0 +1,52 @@
+"""Ranges of settings as metadata of their fields: ``width: Annotated[int, POSITIVE] = 256``."""
+
+import math
+import typing
+from dataclasses import dataclass, fields
+from typing import Any
+
+from skillscape.errors import UserError
+
+LARGEST_INTEGER = 2**31 - 1
+"""Steps are counted in 32 bits, and no size comes near it."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a setting may have; of a tuple, each of its entries. None is always allowed."""
+
+    words: str
+    """What the number must be, as it stands after "must be"."""
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    """Whether ``low`` itself is too low."""
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is in the range."""
+        return (value > self.low if self.above else value >= self.low) and value <= self.high
+
+
+POSITIVE = Range("above zero", 0, above=True)
+NON_NEGATIVE = Range("zero or more", 0)
+FRACTION = Range("between 0 and 1", 0, 1)
+
+
+def check_ranges(settings: Any, prefix: str) -> None:  # noqa: ANN401  any dataclass
+    """Refuse numbers that are not finite or outside their range; ``prefix`` stands before the field's name."""
+    hints = typing.get_type_hints(type(settings), include_extras=True)
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        flag = f"--{prefix}.{field.name.replace('_', '-')}"
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        ranges = [entry for entry in metadata if isinstance(entry, Range)]
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, bool) or not isinstance(entry, (int, float)):
+                continue
+            if not math.isfinite(entry):
+                raise UserError(f"{flag} must be a finite number, not {entry}.")
+            if isinstance(entry, int) and abs(entry) > LARGEST_INTEGER:
+                raise UserError(f"{flag} must be at most {LARGEST_INTEGER}, not {entry}.")
+            for allowed in ranges:
+                if not allowed.holds(entry):
+                    raise UserError(f"{flag} must be {allowed.words}, not {entry}.")
