@@ -143,7 +143,7 @@ def learning_step(backbone: Dreamer, objective: Objective[Any]) -> tuple[Any, tu
     """A compiled learning step on walker's frames, and what to call it with: agent, objective's state, batch, key."""
     batch = random_sequences(backbone.schedule, WALKER, objective.skills)
     agent = backbone.init(jax.random.key(0), WALKER, objective)
-    state = objective.init(jax.random.key(1), backbone.features(WALKER))
+    state = objective.init(jax.random.key(1), backbone.objective_spec(WALKER))
     step = jax.jit(lambda agent, state, batch, key: backbone.learn(agent, objective, state, batch, key))
     return step, (agent, state, batch, jax.random.key(2))
 
@@ -210,7 +210,7 @@ def objective_alone(backbone: Dreamer, objective: Objective[Any], state: Any) ->
 
 def random_experience(objective: Objective[Any], backbone: Dreamer, shape: tuple[int, ...]) -> Experience:
     """Standard-normal memories with the right shapes."""
-    width = backbone.features(WALKER).obs_shape[-1]
+    width = backbone.objective_spec(WALKER).obs_shape[-1]
     generator = np.random.default_rng(0)
     skills = np.asarray(objective.skills.sample(jax.random.key(0), int(np.prod(shape))))
     return Experience(

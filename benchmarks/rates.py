@@ -109,11 +109,11 @@ def acting(domain: str) -> float:
     """A step of an environment with the action that a policy of the default preset chooses."""
     one, env = job(None, default_preset(domain), domain), make_host(domain)
     backbone, skill = one.backbone, np.zeros((1, 0), np.float32)
-    policy = backbone.acting(init_state(one, env.spec).agent)
+    policy = backbone.policy_params(init_state(one, env.spec).agent)
     act = jax.jit(lambda carry, obs: backbone.act(policy, carry, obs, skill, jax.random.key(0), True))
 
     def episode() -> None:
-        obs, carry = env.reset(0), backbone.start(1)
+        obs, carry = env.reset(0), backbone.initial_carry(1)
         for _ in range(EPISODE):
             action, carry = act(carry, obs[None])
             obs = env.step(np.asarray(action[0])).obs

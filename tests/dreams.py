@@ -48,5 +48,5 @@ def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
     shapes = jax.eval_shape(lambda: backbone.init(KEY, spec, objective))
     networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
     head = shapes.intrinsic and learner(backbone._model_transform, filled(shapes.intrinsic.params, 3))
-    state = quick(lambda: objective.init(jax.random.key(1), backbone.features(spec)))()
+    state = quick(lambda: objective.init(jax.random.key(1), backbone.objective_spec(spec)))()
     return backbone._fresh(*networks, head, None), state

@@ -146,16 +146,16 @@ class CountingEnv(JaxEnv):
 class Actor(Backbone[Any, Any]):
     """Learns nothing; its action is the number of steps it has carried since ``start``, a hundredth each."""
 
-    def features(self, env_spec):
+    def objective_spec(self, env_spec):
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
     def init(self, key, env_spec, objective):
         return jnp.zeros(())
 
-    def start(self, rows):
+    def initial_carry(self, rows):
         return jnp.zeros((rows, 1))
 
-    def acting(self, agent):
+    def policy_params(self, agent):
         return agent
 
     def act(self, policy, carry, obs, skill, key, explore):

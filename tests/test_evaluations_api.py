@@ -111,7 +111,7 @@ def tuned(tmp_path, monkeypatch):
         JobRun.create(folder, a_job(method, phase="finetune", task=ENV, **changes))
         monkeypatch.setattr(JobRun, "snapshot", lambda *_: (100, None, None))
         monkeypatch.setattr(JobRun, "lasting_skill", lambda _: kept)
-        monkeypatch.setattr("skillscape.backbones.ddpg.DDPG.acting", lambda *_: None)
+        monkeypatch.setattr("skillscape.backbones.ddpg.DDPG.policy_params", lambda *_: None)
         return folder
 
     return make

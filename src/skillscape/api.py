@@ -474,7 +474,7 @@ SEEN_ROLLOUTS = 20
 def seen_rollouts(
     job: Job, layout: Layout, policy: PyTree, *, per_skill: int | None = None, seed: int = 0
 ) -> Float[np.ndarray, "k r t 2"]:
-    """Where the episodes of every skill go in a maze that is seen; policy: see ``Backbone.acting``."""
+    """Where the episodes of every skill go in a maze that is seen; policy: see ``Backbone.policy_params``."""
     skills = job.rewarded.skills
     number = per_skill or rollouts_per_skill(SEEN_ROLLOUTS, number_shown(skills), layout)
     return skill_rollouts(Maze(layout), job.backbone, skills, policy, per_skill=number, seed=seed, see=Sight(layout))
@@ -546,7 +546,7 @@ def _skill_returns(run: JobRun, task: str | None, episodes: int | None, drawn: i
         skills = {finetuned: kept, **skills} if finetuned not in skills else skills
     evaluator = Evaluator([job.make_env() for _ in range(number)], job.backbone)
     try:
-        policy = job.backbone.acting(agent)
+        policy = job.backbone.policy_params(agent)
         returns = {
             name: evaluator.play(policy, np.repeat(skill[None], number, axis=0), range(number)).returns.tolist()
             for name, skill in skills.items()
@@ -612,7 +612,7 @@ def evaluate_state(run: Run, state: TrainState) -> Mapping[str, float]:
         config.maze,
         config.backbone,
         config.objective.skills,
-        config.backbone.acting(state.agent),
+        config.backbone.policy_params(state.agent),
         per_skill=_per_skill(config),
     )
     _keep_rollouts(run.folder, int(state.step), positions)
@@ -674,14 +674,14 @@ def rollouts(run: Run | JobRun, *, per_skill: int | None = None, seed: int = 0) 
     """
     layout = layout_of(run)
     if isinstance(run, JobRun):
-        policy = run.config.backbone.acting(run.snapshot()[1])
+        policy = run.config.backbone.policy_params(run.snapshot()[1])
         return seen_rollouts(run.config, layout, policy, per_skill=per_skill, seed=seed)
     config = run.config
     return skill_rollouts(
         config.maze,
         config.backbone,
         config.objective.skills,
-        config.backbone.acting(run.agent()),
+        config.backbone.policy_params(run.agent()),
         per_skill=per_skill or _per_skill(config),
         seed=seed,
     )
@@ -711,9 +711,9 @@ class Policy:
         if not 0 <= skill < len(every):
             raise UserError(f"There is no skill {skill}: {run.folder} has skills 0 to {len(every) - 1}.")
         self._skill = jnp.asarray(every[skill][None])
-        self._policy = run.config.backbone.acting(run.agent())
+        self._policy = run.config.backbone.policy_params(run.agent())
         self._shape = run.config.maze.spec.obs_shape
-        self._carry = run.config.backbone.start(1)
+        self._carry = run.config.backbone.initial_carry(1)
         self._key = jax.random.key(seed)
         backbone = run.config.backbone
         self._act = jax.jit(

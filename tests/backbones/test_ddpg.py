@@ -204,7 +204,7 @@ def test_the_target_follows_the_updated_critic_slowly():
 
 def test_a_method_is_fitted_and_rewards_the_pair_that_was_asked_for():
     objective = DIAYN(number_of_skills=SKILLS, hidden=(8,))
-    state = objective.init(jax.random.key(3), SMALL.features(SPEC))
+    state = objective.init(jax.random.key(3), SMALL.objective_spec(SPEC))
     for pairs, seen in (("n-step", batch().end_obs), ("one-step", batch().next_obs)):
         backbone = replace(SMALL, pairs=pairs)
         learn = quick(lambda *rest, backbone=backbone: backbone.learn(rest[0], objective, *rest[1:]))
@@ -221,7 +221,7 @@ def test_several_updates_take_a_part_of_the_batch_each_and_the_agent_learns_from
     objective = BeCL(number_of_skills=SKILLS, hidden=(8,))
     parts = [batch(seed, objective=objective) for seed in range(3)]
     whole = jax.tree.map(lambda *values: np.concatenate(values), *parts)
-    features = SMALL.features(SPEC)
+    features = SMALL.objective_spec(SPEC)
     state = objective.init(KEY, features)
     learn = quick(lambda agent, state, batch: SMALL.learn(agent, objective, state, batch, KEY))
     _, fitted, metrics = learn(agent(objective), state, whole)
@@ -240,7 +240,7 @@ def test_several_updates_take_a_part_of_the_batch_each_and_the_agent_learns_from
 @pytest.mark.parametrize("objective", [Extrinsic(), SKILLED, FEATURES, DIAYN(number_of_skills=SKILLS, hidden=(8,))])
 def test_learning_keeps_structure_shapes_and_types(objective):
     before = jax.eval_shape(lambda: SMALL.init(KEY, SPEC, objective))
-    state = jax.eval_shape(lambda: objective.init(KEY, SMALL.features(SPEC)))
+    state = jax.eval_shape(lambda: objective.init(KEY, SMALL.objective_spec(SPEC)))
     after, state_after, metrics = jax.eval_shape(
         lambda *rest: SMALL.learn(rest[0], objective, *rest[1:]), before, state, batch(objective=objective), KEY
     )

@@ -214,14 +214,14 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
 
 
 def test_what_is_lent_is_what_the_spec_says():
-    assert TINY.features(SPEC).obs_shape == (6,)
-    assert replace(TINY, lent="memory and probabilities").features(SPEC).obs_shape == (12,)
+    assert TINY.objective_spec(SPEC).obs_shape == (6,)
+    assert replace(TINY, lent="memory and probabilities").objective_spec(SPEC).obs_shape == (12,)
     embedded = replace(TINY, reward_on="embedded", encoder="patches")
-    assert embedded.features(SPEC).obs_shape == (3,)
-    assert embedded.features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
-    assert FRAMES.features(SPEC) == embedded.features(SPEC)
-    assert FRAMES.features(FRAME) == Spec(FRAME.obs_shape, 2)
-    assert replace(embedded, encoder="convolutions").features(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
+    assert embedded.objective_spec(SPEC).obs_shape == (3,)
+    assert embedded.objective_spec(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
+    assert FRAMES.objective_spec(SPEC) == embedded.objective_spec(SPEC)
+    assert FRAMES.objective_spec(FRAME) == Spec(FRAME.obs_shape, 2)
+    assert replace(embedded, encoder="convolutions").objective_spec(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
 
 
 def test_what_is_lent_has_one_scale():
@@ -370,9 +370,9 @@ def test_acting_believes_what_learning_would():
     )
     agent = agent._replace(world=agent.world._replace(params=sharp))
     batch = sequences()
-    carry, actions, beliefs = TINY.start(ROWS), [], []
+    carry, actions, beliefs = TINY.initial_carry(ROWS), [], []
     for time in range(TIMES):
-        action, carry = acting()(TINY.acting(agent), carry, batch.obs[:, time], batch.skill[:, time], KEY, True)
+        action, carry = acting()(TINY.policy_params(agent), carry, batch.obs[:, time], batch.skill[:, time], KEY, True)
         actions.append(action)
         beliefs.append(carry.deter)
     led = jnp.concatenate([jnp.zeros((ROWS, 1, 2)), jnp.stack(actions, axis=1)[:, :-1]], axis=1)
@@ -383,7 +383,7 @@ def test_acting_believes_what_learning_would():
     likelihood = TINY.log_prob(agent, batch.obs[1], batch.skill[1], jnp.stack(actions, axis=1)[1])
     policy = jax.vmap(agent.actor.params)(understood.posterior.feature[1], batch.skill[1])
     np.testing.assert_allclose(likelihood, policy.log_prob(jnp.stack(actions, axis=1)[1]), rtol=1e-3)
-    shown = TINY.shown(agent, batch.obs[1], jnp.stack(actions, axis=1)[1])
+    shown = TINY.objective_obs(agent, batch.obs[1], jnp.stack(actions, axis=1)[1])
     memory = np.asarray(understood.posterior.deter[1])
     np.testing.assert_allclose(shown.std(axis=-1), 1, atol=0.1)
     for one, other in zip(shown, memory, strict=True):
@@ -392,10 +392,10 @@ def test_acting_believes_what_learning_would():
 
 def test_rows_do_not_know_of_each_other_and_begin_where_they_are_told():
     agent, _ = begun()
-    policy, batch = TINY.acting(agent), sequences()
-    _, later = acting()(policy, TINY.start(ROWS), batch.obs[:, 0], batch.skill[:, 0], KEY, True)
-    mixed = jax.tree.map(lambda fresh, old: jnp.concatenate([fresh[:1], old[1:]]), TINY.start(ROWS), later)
-    anew, _ = acting()(policy, TINY.start(ROWS), batch.obs[:, 1], batch.skill[:, 1], KEY, True)
+    policy, batch = TINY.policy_params(agent), sequences()
+    _, later = acting()(policy, TINY.initial_carry(ROWS), batch.obs[:, 0], batch.skill[:, 0], KEY, True)
+    mixed = jax.tree.map(lambda fresh, old: jnp.concatenate([fresh[:1], old[1:]]), TINY.initial_carry(ROWS), later)
+    anew, _ = acting()(policy, TINY.initial_carry(ROWS), batch.obs[:, 1], batch.skill[:, 1], KEY, True)
     going_on, _ = acting()(policy, later, batch.obs[:, 1], batch.skill[:, 1], KEY, True)
     both, _ = acting()(policy, mixed, batch.obs[:, 1], batch.skill[:, 1], KEY, True)
     np.testing.assert_array_equal(both[0], anew[0])
@@ -405,7 +405,7 @@ def test_rows_do_not_know_of_each_other_and_begin_where_they_are_told():
 def test_without_exploration_the_same_key_acts_the_same():
     agent, _ = begun()
     batch = sequences()
-    arguments = TINY.acting(agent), TINY.start(ROWS), batch.obs[:, 0], batch.skill[:, 0]
+    arguments = TINY.policy_params(agent), TINY.initial_carry(ROWS), batch.obs[:, 0], batch.skill[:, 0]
     one, two = (acting()(*arguments, KEY, False)[0] for _ in range(2))
     np.testing.assert_array_equal(one, two)
     assert (acting()(*arguments, KEY, True)[0] != one).any()
@@ -478,11 +478,11 @@ def pupil_acting():
 
 
 def played(agent, rows, key, explore):
-    carry = PUPIL.start(rows)
+    carry = PUPIL.initial_carry(rows)
 
     def choose(obs):
         nonlocal carry
-        action, carry = pupil_acting()(PUPIL.acting(agent), carry, obs, jnp.zeros((rows, 0)), key, explore)
+        action, carry = pupil_acting()(PUPIL.policy_params(agent), carry, obs, jnp.zeros((rows, 0)), key, explore)
         return action
 
     return play_points(rows, choose)

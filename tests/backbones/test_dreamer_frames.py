@@ -51,7 +51,7 @@ def after():
     found = {}
     for backbone in (PLAIN, STANDARD):
         agent = quick(lambda one=backbone: one.init(KEY, SPEC, SKILLED))()
-        state = SKILLED.init(KEY, backbone.features(SPEC))
+        state = SKILLED.init(KEY, backbone.objective_spec(SPEC))
         learn = quick(lambda a, s, b, one=backbone: one.learn(a, SKILLED, s, b, KEY))
         found[backbone] = learn(agent, state, sequences())
     return found
@@ -119,12 +119,12 @@ def test_every_way_to_the_model_shows_it_standardised_frames(after, asked):
 
     def answer(agent, obs, batch):
         if asked == "act":
-            carry = STANDARD.start(obs.shape[0])
-            return STANDARD.act(STANDARD.acting(agent), carry, obs, skill, KEY, False)[0]
+            carry = STANDARD.initial_carry(obs.shape[0])
+            return STANDARD.act(STANDARD.policy_params(agent), carry, obs, skill, KEY, False)[0]
         if asked == "log_prob":
             return STANDARD.log_prob(agent, obs, skill, action)
         if asked == "shown":
-            return STANDARD.shown(agent, obs, action)
+            return STANDARD.objective_obs(agent, obs, action)
         return STANDARD.predict(agent, batch, 3)
 
     ready = agent.frames.standardised(batch.obs)

@@ -242,7 +242,7 @@ def kinds(tree):
 def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
     backbone = replace(SMALL, normalise_inputs=normalise_inputs)
     agent = jax.eval_shape(lambda: backbone.init(jax.random.key(0), SPEC, objective))
-    state = jax.eval_shape(lambda: objective.init(jax.random.key(1), backbone.features(SPEC)))
+    state = jax.eval_shape(lambda: objective.init(jax.random.key(1), backbone.objective_spec(SPEC)))
     learned, learned_state, metrics = jax.eval_shape(
         lambda *arguments: backbone.learn(arguments[0], objective, *arguments[1:]),
         agent,

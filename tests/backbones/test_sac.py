@@ -195,7 +195,7 @@ def test_the_target_follows_the_updated_critic_slowly():
 )
 def test_learning_keeps_structure_shapes_and_types(objective):
     before = jax.eval_shape(lambda: SMALL.init(KEY, SPEC, objective))
-    state = jax.eval_shape(lambda: objective.init(KEY, SMALL.features(SPEC)))
+    state = jax.eval_shape(lambda: objective.init(KEY, SMALL.objective_spec(SPEC)))
     after, state_after, metrics = jax.eval_shape(
         lambda *rest: SMALL.learn(rest[0], objective, *rest[1:]), before, state, batch(objective=objective), KEY
     )
@@ -209,7 +209,7 @@ def test_learning_keeps_structure_shapes_and_types(objective):
 
 def test_a_method_is_rewarded_for_single_steps():
     objective = DIAYN(number_of_skills=SKILLS, hidden=(8,))
-    state = objective.init(jax.random.key(3), SMALL.features(SPEC))
+    state = objective.init(jax.random.key(3), SMALL.objective_spec(SPEC))
     _, fitted, metrics = quick(lambda *rest: SMALL.learn(rest[0], objective, *rest[1:]))(agent(), state, batch(), KEY)
     scores = np.asarray(objective.score_skills(fitted, jnp.asarray(batch().next_obs)))
     assert metrics["reward"] == pytest.approx((scores * batch().skill).sum(axis=1).mean() + np.log(SKILLS), abs=1e-5)

@@ -10,7 +10,7 @@ from skillscape.evaluation.episodes import Evaluator
 class Along:
     """A learner whose action is the skill itself."""
 
-    def start(self, rows):
+    def initial_carry(self, rows):
         return jnp.zeros(rows)
 
     def act(self, policy, carry, obs, skill, key, explore):

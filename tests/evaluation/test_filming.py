@@ -14,7 +14,7 @@ from skillscape.evaluation.filming import Filmer
 class Pusher:
     """Stands in for a backbone: pushes along its skill, and remembers for how long."""
 
-    def start(self, rows):
+    def initial_carry(self, rows):
         return jnp.zeros(rows)
 
     def act(self, policy, carry, obs, skill, key, explore):

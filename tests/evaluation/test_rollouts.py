@@ -20,7 +20,7 @@ def case(request):
     kind, width = request.param
     objective = Extrinsic(kind, width)
     agent = LEARNER.init(jax.random.key(0), MAZE.spec, objective)
-    return kind, partial(skill_rollouts, MAZE, LEARNER, objective.skills, LEARNER.acting(agent), per_skill=2)
+    return kind, partial(skill_rollouts, MAZE, LEARNER, objective.skills, LEARNER.policy_params(agent), per_skill=2)
 
 
 def test_a_continuum_shows_some_skills_and_each_plays_as_many_episodes_as_asked(case):

@@ -57,16 +57,16 @@ class Counter(ReplayedBackbone[Counted, Any]):
     def schedule(self):
         return Schedule(self.random_steps, self.update_every, 8, 3, 0.99, 1000)
 
-    def features(self, env_spec):
+    def objective_spec(self, env_spec):
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
     def init(self, key, env_spec, objective):
         return Counted(jnp.float32(0), jnp.float32(0))
 
-    def start(self, rows):
+    def initial_carry(self, rows):
         return ()
 
-    def acting(self, agent):
+    def policy_params(self, agent):
         return agent
 
     def act(self, policy, carry, obs, skill, key, explore):
@@ -87,7 +87,7 @@ class Counter(ReplayedBackbone[Counted, Any]):
     def log_prob(self, agent, obs, skill, action):
         return jnp.zeros(len(obs))
 
-    def shown(self, agent, obs, action):
+    def objective_obs(self, agent, obs, action):
         return obs
 
     def with_controller(self, agent, key, env_spec, skills):

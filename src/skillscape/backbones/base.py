@@ -19,7 +19,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
     """The shape of data that ``learn`` takes."""
 
     @abstractmethod
-    def features(self, env_spec: EnvSpec) -> Spec:
+    def objective_spec(self, env_spec: EnvSpec) -> Spec:
         """What objectives see as a state."""
 
     @abstractmethod
@@ -27,11 +27,11 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """A fresh agent; reads ``objective.skills`` and ``objective.critic_head``, nothing else."""
 
     @abstractmethod
-    def start(self, rows: int) -> PyTree:
+    def initial_carry(self, rows: int) -> PyTree:
         """What ``act`` carries from step to step, for ``rows`` episodes at their start; () where nothing."""
 
     @abstractmethod
-    def acting(self, agent: Agent) -> PyTree:
+    def policy_params(self, agent: Agent) -> PyTree:
         """The part of an agent that ``act`` reads: what has to be shared, or kept while the rest learns."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
         key: RandomKey,
         explore: bool,
     ) -> tuple[Float[Array, "n a"], PyTree]:
-        """Actions in [-1, 1] for n states under n skills; the mode where ``explore`` is off. policy: see ``acting``."""
+        """Actions in [-1, 1] for n states under n skills; the mode where ``explore`` is off. policy: see ``policy_params``."""
 
     @abstractmethod
     def learn(
@@ -80,7 +80,9 @@ class ReplayedBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
         """How likely the policy is to take these actions under these skills, in states that follow each other."""
 
     @abstractmethod
-    def shown(self, agent: Agent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Shaped[Array, "t ..."]:
+    def objective_obs(
+        self, agent: Agent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
+    ) -> Shaped[Array, "t ..."]:
         """What objectives see of states that follow each other, each with the action taken in it."""
 
     @abstractmethod

@@ -172,7 +172,7 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate)
 
-    def features(self, env_spec: EnvSpec) -> Spec:
+    def objective_spec(self, env_spec: EnvSpec) -> Spec:
         """The observations themselves."""
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
@@ -188,12 +188,12 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
         critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, outputs)
         return DDPGAgent(learner(self._transform, actor), learner(self._transform, critic), critic)
 
-    def start(self, rows: int) -> tuple[()]:
+    def initial_carry(self, rows: int) -> tuple[()]:
         """Nothing is carried."""
         del rows
         return ()
 
-    def acting(self, agent: DDPGAgent) -> Actor:
+    def policy_params(self, agent: DDPGAgent) -> Actor:
         """The actor is all that acting reads."""
         return agent.actor.params
 
@@ -291,7 +291,7 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
         target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
         return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
 
-    def shown(
+    def objective_obs(
         self, agent: DDPGAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Shaped[Array, "t ..."]:
         """The states themselves."""

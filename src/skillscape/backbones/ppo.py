@@ -104,7 +104,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate, epsilon=self.epsilon)
 
-    def features(self, env_spec: EnvSpec) -> Spec:
+    def objective_spec(self, env_spec: EnvSpec) -> Spec:
         """The observations themselves."""
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
@@ -119,7 +119,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
         )
         return PPOAgent(learner(self._transform, networks), Moments.create(env_spec.obs_shape))
 
-    def start(self, rows: int) -> tuple[()]:
+    def initial_carry(self, rows: int) -> tuple[()]:
         """Nothing is carried."""
         del rows
         return ()
@@ -133,7 +133,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
         alpha, beta = jnp.split(concentrations, 2, axis=-1)
         return Beta(alpha, beta)
 
-    def acting(self, agent: PPOAgent) -> PPOAgent:
+    def policy_params(self, agent: PPOAgent) -> PPOAgent:
         """All of it: a policy reads the moments of its inputs too."""
         return agent
 

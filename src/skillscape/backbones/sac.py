@@ -115,7 +115,7 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate)
 
-    def features(self, env_spec: EnvSpec) -> Spec:
+    def objective_spec(self, env_spec: EnvSpec) -> Spec:
         """The observations themselves."""
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
@@ -141,12 +141,12 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
             critic,
         )
 
-    def start(self, rows: int) -> tuple[()]:
+    def initial_carry(self, rows: int) -> tuple[()]:
         """Nothing is carried."""
         del rows
         return ()
 
-    def acting(self, agent: SACAgent) -> Actor:
+    def policy_params(self, agent: SACAgent) -> Actor:
         """The actor is all that acting reads."""
         return agent.actor.params
 
@@ -250,7 +250,7 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
         critic = agent.critic.params
         return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
 
-    def shown(
+    def objective_obs(
         self, agent: SACAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Shaped[Array, "t ..."]:
         """The states themselves."""

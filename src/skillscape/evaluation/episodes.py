@@ -35,7 +35,7 @@ class Evaluator:
         rows = len(self._envs)
         obs = np.stack([env.reset(seed) for env, seed in zip(self._envs, seeds, strict=True)])
         held = jnp.asarray(skills)
-        carry = self._backbone.start(rows)
+        carry = self._backbone.initial_carry(rows)
         returns, lengths, running = np.zeros(rows), np.zeros(rows), np.ones(rows, bool)
         while running.any():
             actions, carry = self._act(policy, carry, obs, held)

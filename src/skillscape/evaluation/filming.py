@@ -40,7 +40,7 @@ class Filmer:
         What comes after them is played unseen, so that the return is that of a whole episode.
         """
         env = self._drawn.env
-        obs, carry = env.reset(seed), self._backbone.start(1)
+        obs, carry = env.reset(seed), self._backbone.initial_carry(1)
         show(self._drawn.draw())
         earned, step = 0.0, 0
         while True:

@@ -37,7 +37,7 @@ def rollouts(
 ) -> Shaped[Array, "n t ..."]:
     """Observations of n episodes from the evaluation start, one skill each, the first observation included.
 
-    policy: see ``Backbone.acting``.
+    policy: see ``Backbone.policy_params``.
     """
     rows = skill.shape[0]
     start_key, run_key = jax.random.split(key)
@@ -52,7 +52,7 @@ def rollouts(
         return (state, memory), timestep.obs
 
     first = jax.vmap(env.observe)(state)
-    _, obs = jax.lax.scan(step, (state, backbone.start(rows)), jax.random.split(run_key, env.spec.horizon))
+    _, obs = jax.lax.scan(step, (state, backbone.initial_carry(rows)), jax.random.split(run_key, env.spec.horizon))
     return jnp.concatenate([first[None], obs]).swapaxes(0, 1)
 
 

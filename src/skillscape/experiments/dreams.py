@@ -46,7 +46,7 @@ class Dreamed:
 
     def play(self, skill: Float[np.ndarray, " z"], steps: int) -> tuple[Film, Film, Film]:
         """Frames of an episode, the model's of each when it has seen it, and those after it has seen ``CONTEXT``."""
-        policy, carry = self._backbone.acting(self._agent), self._backbone.start(1)
+        policy, carry = self._backbone.policy_params(self._agent), self._backbone.initial_carry(1)
         frames, actions = [self._env.reset(0)], [np.zeros(self._env.spec.action_dim, np.float32)]
         for _ in range(steps):
             action, carry = self._act(policy, carry, frames[-1][None], skill[None])

@@ -209,7 +209,7 @@ def _of_job(folder: Path, wish: Wish) -> tuple[list[Shot], Callable[[], Producti
 
     def prepare() -> Production:
         step, agent, _ = run.snapshot()
-        policy = job.backbone.acting(agent)
+        policy = job.backbone.policy_params(agent)
         drawn = make_drawn(job.env, job.task, size=wish.size, shadows=wish.shadows)
         drawn.env.reset(0)
         drawn.draw()  # what cannot be drawn is told now, before anything is written

@@ -27,7 +27,9 @@ def init_state(seed: int, env: JaxEnv, backbone: Backbone[Any, Rollout], objecti
     """The state that training with this seed begins in."""
     key, agent_key, objective_key = jax.random.split(jax.random.key(seed), 3)
     agent = backbone.init(agent_key, env.spec, objective)
-    return TrainState(key, agent, objective.init(objective_key, backbone.features(env.spec)), jnp.asarray(0, jnp.int32))
+    return TrainState(
+        key, agent, objective.init(objective_key, backbone.objective_spec(env.spec)), jnp.asarray(0, jnp.int32)
+    )
 
 
 def collect(
@@ -43,7 +45,7 @@ def collect(
     state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
     skill = objective.skills.sample(skill_key, episodes)
     horizon = env.spec.horizon
-    policy = backbone.acting(agent)
+    policy = backbone.policy_params(agent)
 
     def step(carry: tuple[Any, ...], at: tuple[Int[Array, ""], RandomKey]) -> tuple[tuple[Any, ...], Rollout]:
         state, skill, memory = carry
@@ -66,11 +68,15 @@ def collect(
         )
         ended = timestep.terminated > 0
         first_skill = objective.skills.sample(jax.random.fold_in(skill_key, 1), episodes)
-        fresh = (jax.vmap(env.reset)(jax.random.split(reset_key, episodes)), first_skill, backbone.start(episodes))
+        fresh = (
+            jax.vmap(env.reset)(jax.random.split(reset_key, episodes)),
+            first_skill,
+            backbone.initial_carry(episodes),
+        )
         return jax.tree.map(lambda new, old: _where(ended, new, old), fresh, (state, skill, memory)), row
 
     times = jnp.arange(horizon)
-    carry = (state, skill, backbone.start(episodes))
+    carry = (state, skill, backbone.initial_carry(episodes))
     return jax.lax.scan(step, carry, (times, jax.random.split(run_key, horizon)))[1]
 
 

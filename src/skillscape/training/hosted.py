@@ -112,7 +112,7 @@ class Collector:
 
     def _begin_episode(self) -> Shaped[np.ndarray, "..."]:
         self._in_episode, self._return = 0, 0.0
-        self._carry = self._job.backbone.start(1)
+        self._carry = self._job.backbone.initial_carry(1)
         obs = self._env.reset(self._episode_seed())
         self._check_finite(obs, 0.0)
         self._replay.begin(obs)
@@ -174,7 +174,7 @@ class Collector:
         self._obs = None
         if notes["under_way"]:
             self._obs, _ = self._replay.current()
-            like, structure = jax.tree.flatten(self._job.backbone.start(1))
+            like, structure = jax.tree.flatten(self._job.backbone.initial_carry(1))
             kept = [np.asarray(part, one.dtype) for part, one in zip(notes["carry"], like, strict=True)]
             self._carry = jax.tree.unflatten(structure, kept)
 
@@ -287,7 +287,7 @@ class _Loop:
         """One block: the environment in this thread, the learner in its own."""
         collector = self._collector
         begin, end = collector.step, self._next_boundary()
-        policy = self._job.backbone.acting(self._state.agent)
+        policy = self._job.backbone.policy_params(self._state.agent)
         mark = self._replay.mark()
         self._before = self._state, self._metrics, collector.notes(), mark
         updates = self._updates(begin, end)
@@ -324,7 +324,7 @@ class _Loop:
         if job.strategy.kind == "grid":
             return best_tried(segments)
         if job.strategy.kind == "infer" and job.objective is not None:
-            show = jax.jit(job.backbone.shown)
+            show = jax.jit(job.backbone.objective_obs)
             states = [show(self._state.agent, one.obs, one.action) for one in segments if len(one.reward)]
             rewards = jnp.concatenate([segment.reward for segment in segments])
             return np.asarray(job.objective.infer_skill(self._run.lent_model(), jnp.concatenate(states), rewards))
@@ -414,7 +414,7 @@ class _Loop:
 
     def _measure(self) -> None:
         collector = self._collector
-        policy = self._job.backbone.acting(self._state.agent)
+        policy = self._job.backbone.policy_params(self._state.agent)
         try:
             self._measures = dict(self._evaluate(self._run, policy, collector.skill_for_evaluation(), collector.step))
         except EnvFault as fault:

@@ -207,7 +207,9 @@ def init_state(job: Job, spec: EnvSpec) -> TrainState:
     agent = job.backbone.init(agent_key, spec, objective)
     if job.strategy.kind == "controller":
         agent = job.backbone.with_controller(agent, jax.random.fold_in(agent_key, 1), spec, objective.skills.width)
-    return TrainState(key, agent, objective.init(objective_key, job.backbone.features(spec)), jnp.asarray(0, jnp.int32))
+    return TrainState(
+        key, agent, objective.init(objective_key, job.backbone.objective_spec(spec)), jnp.asarray(0, jnp.int32)
+    )
 
 
 class JobRun:
@@ -309,7 +311,7 @@ class JobRun:
         job = self.config
         if job.objective is None:
             raise UserError(f"{self.folder} was trained from scratch and has no model of skills.")
-        method, features = job.objective, job.backbone.features(self.spec)
+        method, features = job.objective, job.backbone.objective_spec(self.spec)
         like = jax.eval_shape(lambda: method.init(jax.random.key(0), features))
         return load_tree(self.folder / "model", like, without="opt_state")
 
@@ -329,7 +331,7 @@ def finetuning(source: JobRun, task: str, skill: str | None, snapshot: int | Non
         )
     step, _, _ = source.snapshot(snapshot)
     backbone, rule = config.backbone.for_task(pretrained=True), skill or config.objective.adaptation
-    if rule == "infer" and backbone.features(source.spec) != config.backbone.features(source.spec):
+    if rule == "infer" and backbone.objective_spec(source.spec) != config.backbone.objective_spec(source.spec):
         raise UserError(
             f"{source.folder} scored what fine-tuning does not compute, so no skill can be inferred from it; "
             "choose --skill random, an index, or regress."

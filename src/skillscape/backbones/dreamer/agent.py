@@ -253,7 +253,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
     def _embedding_width(self, env_spec: EnvSpec) -> int:
         return 32 * self.depth if env_spec.is_image and self.encoder == "convolutions" else self.embedding
 
-    def features(self, env_spec: EnvSpec) -> Spec:
+    def objective_spec(self, env_spec: EnvSpec) -> Spec:
         """The recurrent state; of replayed observations, they themselves or the embeddings of images."""
         if self.reward_on == "imagined":
             width = self.memory if self.lent == "memory" else self._feature_width
@@ -392,11 +392,11 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
 
     # Acting
 
-    def start(self, rows: int) -> Belief:
+    def initial_carry(self, rows: int) -> Belief:
         """Nothing remembered."""
         return Belief(jnp.zeros((rows, self.memory)), jnp.zeros(rows, jnp.int32))
 
-    def acting(self, agent: DreamerAgent) -> Policy:
+    def policy_params(self, agent: DreamerAgent) -> Policy:
         """Moments of frames, encoder, dynamics and actor."""
         world = agent.world.params
         return Policy(agent.frames, world.encoder, world.dynamics, agent.actor.params)
@@ -440,7 +440,7 @@ class Dreamer(ReplayedBackbone[DreamerAgent, Sequences]):
         distribution: TruncatedNormal = jax.vmap(agent.actor.params)(states.feature[0], skill)
         return distribution.log_prob(action)
 
-    def shown(
+    def objective_obs(
         self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Float[Array, "t x"]:
         """What imagined states are scored by: the model's memory of the states."""
