@@ -7,10 +7,15 @@ PYTEST_WORKERS ?= 2
 
 .PHONY: demo test test-slow lint bench install clean
 
-demo: install  ## train SD3 with 10 skills in square_a, print the measures, draw the picture
+demo: install  ## SD3's skills in a maze: train, measure and draw them, then use one for a task, against from scratch
 	$(BIN)/skillscape pretrain sd3 --env maze/square_a --steps 250000 --out runs/demo --force
 	$(BIN)/skillscape evaluate runs/demo
 	$(BIN)/skillscape plot runs/demo
+	$(BIN)/skillscape finetune runs/demo --task reach --skill grid --steps 50000 --out runs/demo-finetuned --force
+	$(BIN)/skillscape train --env maze/square_a --task reach --steps 50000 --out runs/demo-scratch --force
+	@$(BIN)/python -c 'import skillscape; [print("%-9s  return %4.1f after %d steps with reward" % (name, \
+	  run.results["measures"]["return"], run.end)) for name in ("finetuned", "scratch") \
+	  for run in [skillscape.load("runs/demo-" + name)]]'
 
 test: install  ## the fast suite
 	$(BIN)/python -m pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadfile

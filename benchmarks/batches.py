@@ -3,13 +3,35 @@
 import jax
 import numpy as np
 
-from skillscape.skills import SkillSpace
-from skillscape.types import EnvSpec, Schedule, Sequences
+from skillscape.config import RunConfig
+from skillscape.types import EnvSpec, Sequences, Transitions
 
 
-def random_sequences(schedule: Schedule, spec: EnvSpec, skills: SkillSpace) -> Sequences:
+def random_batch(config: RunConfig, spec: EnvSpec) -> Transitions | Sequences:
+    """What one learning step of a run takes from replay."""
+    return _sequences(config, spec) if config.backbone.view == "sequences" else _transitions(config, spec)
+
+
+def _transitions(config: RunConfig, spec: EnvSpec) -> Transitions:
+    """As many batches at once as the objective's model has updates."""
+    size = config.backbone.schedule.batch_size * config.reward.updates_per_step
+    normal = np.random.default_rng(0).normal
+    widths = {
+        "obs": spec.obs_shape,
+        "action": (spec.action_dim,),
+        "end_obs": spec.obs_shape,
+        "next_obs": spec.obs_shape,
+    }
+    arrays = {name: normal(size=(size, *width)).astype("f4") for name, width in widths.items()}
+    rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
+    skill = np.asarray(config.reward.skills.sample(jax.random.key(0), size))
+    return Transitions(**arrays, **rows, skill=skill)
+
+
+def _sequences(config: RunConfig, spec: EnvSpec) -> Sequences:
     """Sequences of frames, as many and as long as a learning step takes."""
-    shape, generator = (schedule.batch_size, schedule.sequence_length), np.random.default_rng(0)
+    schedule, generator = config.backbone.schedule, np.random.default_rng(0)
+    shape = (schedule.batch_size, schedule.sequence_length)
     first = np.zeros(shape, "f4")
     first[:, 0] = 1
     return Sequences(
@@ -17,6 +39,6 @@ def random_sequences(schedule: Schedule, spec: EnvSpec, skills: SkillSpace) -> S
         action=generator.uniform(-1, 1, (*shape, spec.action_dim)).astype("f4"),
         reward=np.zeros(shape, "f4"),
         discount=np.ones(shape, "f4"),
-        skill=np.asarray(skills.sample(jax.random.key(0), shape[0] * shape[1])).reshape(*shape, -1),
+        skill=np.asarray(config.reward.skills.sample(jax.random.key(0), shape[0] * shape[1])).reshape(*shape, -1),
         first=first,
     )

@@ -16,30 +16,31 @@ import jax
 import jax.numpy as jnp
 from timing import seconds
 
-from skillscape.envs.mazes import make_maze
-from skillscape.objectives.sd3 import SD3
-from skillscape.presets import settings
-from skillscape.training.fused import init_state, iteration
-from skillscape.training.runs import versions
+from skillscape.config import RunConfig
+from skillscape.configure import pretraining
+from skillscape.training.jit_collector import iteration
+from skillscape.training.state import init_state
+from skillscape.training.versions import versions
 from skillscape.types import Experience, Spec
 
+ENV = "maze/square_a"
 METHODS = ("diayn", "dads", "cic", "sd3")
 ITERATIONS = 12
 
 
 class Program:
-    """A method's compiled iteration in square_a, and how long compiling took, the faster of two times."""
+    """The compiled iteration of a run, and how long compiling took, the faster of two times."""
 
-    def __init__(self, objective: Any, backbone: Any) -> None:  # noqa: ANN401
+    def __init__(self, config: RunConfig) -> None:
         """Compile."""
-        maze = make_maze("square_a")
-        self.steps = backbone.episodes * maze.spec.horizon
-        self.init = jax.jit(lambda seed: init_state(seed, maze, backbone, objective))
+        env: Any = config.make_env()
+        self.steps = config.backbone.steps_per_iteration(env.spec)
+        self.init = jax.jit(lambda seed: init_state(replace(config, seed=seed), env.spec))
         self.compile_seconds = float("inf")
         for _ in range(2):
             jax.clear_caches()
             began = time.perf_counter()
-            program = jax.jit(iteration(maze, backbone, objective, backbone.episodes))
+            program = jax.jit(iteration(config, env))
             self.advance = program.lower(jax.eval_shape(self.init, 0)).compile()
             self.compile_seconds = min(self.compile_seconds, time.perf_counter() - began)
 
@@ -53,7 +54,7 @@ class Program:
 
 def per_method() -> dict[str, dict[str, float]]:
     """Steps per second and compile time of every method, interleaved so that all see the same load."""
-    programs = {name: Program(settings(name).objective, settings(name).backbone) for name in METHODS}
+    programs = {name: Program(pretraining(name, ENV)) for name in METHODS}
     states = {name: program.run(0, 1) for name, program in programs.items()}
     best = dict.fromkeys(METHODS, float("inf"))
     for _ in range(ITERATIONS):
@@ -73,10 +74,9 @@ def per_method() -> dict[str, dict[str, float]]:
 def by_number_of_skills() -> dict[str, dict[str, float]]:
     """Time of SD3's fit and all-skill reward of one batch as the number of skills grows."""
     found: dict[str, dict[str, float]] = {}
-    objective = settings("sd3").objective
     key = jax.random.key(0)
     for number in (10, 20, 40, 80):
-        one: SD3 = replace(objective, number_of_skills=number)  # type: ignore[type-var,assignment]
+        one = pretraining("sd3", ENV, objective={"number_of_skills": number}).reward
         state = jax.jit(lambda key, one=one: one.init(key, Spec((2,), 2)))(key)
         obs = jax.random.normal(key, (2500, 2))
         batch = Experience(obs, obs, obs, one.skills.sample(key, 2500), jnp.zeros(2500))
@@ -93,8 +93,8 @@ def by_number_of_skills() -> dict[str, dict[str, float]]:
 
 def by_number_of_seeds() -> dict[str, dict[str, float]]:
     """Seeds per second in one process against one after the other, and batched with vmap."""
-    chosen = settings("sd3")
-    program = Program(chosen.objective, chosen.backbone)
+    config = pretraining("sd3", ENV)
+    program = Program(config)
     program.run(0, 1)
     workers = os.cpu_count() or 1
     found = {}
@@ -107,8 +107,7 @@ def by_number_of_seeds() -> dict[str, dict[str, float]]:
             "threads_seconds": together,
             "speed_up": alone / together,
         }
-    maze = make_maze("square_a")
-    batched = jax.jit(jax.vmap(iteration(maze, chosen.backbone, chosen.objective, chosen.backbone.episodes)))
+    batched = jax.jit(jax.vmap(iteration(config, config.make_env())))
     states = jax.vmap(program.init)(jnp.arange(4))
     jax.block_until_ready(batched(states))
     vmapped = seconds(lambda: batched(states), 2)

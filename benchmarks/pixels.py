@@ -9,7 +9,6 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from batches import random_sequences
+from batches import random_batch
 from timing import operations, seconds, side_by_side
 
-from skillscape.api import enable_compilation_cache
-from skillscape.backbones.dreamer.agent import Dreamer, DreamerAgent
+from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.imagination import Actor, imagine
+from skillscape.backbones.dreamer.networks import DreamerAgent
 from skillscape.backbones.dreamer.world_model import Latent, WorldModel
-from skillscape.envs.host import PIXEL_DOMAINS, make_host
-from skillscape.envs.layouts import load_layout
-from skillscape.envs.maze_frames import render_maze
+from skillscape.config import RunConfig
+from skillscape.configure import pretraining
+from skillscape.envs.families.urlb import PIXEL_DOMAINS
+from skillscape.envs.mazes.frames import render_maze
+from skillscape.envs.mazes.layouts import load_layout
+from skillscape.envs.registry import host_env
+from skillscape.launch import enable_compilation_cache
 from skillscape.objectives.base import Objective
-from skillscape.presets import hosted_settings
 from skillscape.replay import Replay
-from skillscape.training.runs import versions
+from skillscape.training.versions import versions
 from skillscape.types import EnvSpec, Experience, RandomKey, Sequences
+from skillscape.vision import prepared
 
 WALKER = EnvSpec((64, 64, 3), 6, 500)
 
@@ -41,7 +44,7 @@ SEQUENCES = ((16, 32), (50, 50))
 
 def steps_per_second(name: str, steps: int, repeats: int) -> float:
     """Actions per second of an environment, each with its image; two control steps of walker and quadruped."""
-    env = make_host(name)
+    env = host_env(name)
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, env.spec.action_dim)).astype("f4")
 
     def play() -> None:
@@ -100,11 +103,10 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
     found: dict[str, Any] = {}
     product, in_product = plain_matmul()
     for method in methods:
-        chosen = hosted_settings(method, "walker-pixels", preset)
-        backbone, objective = chosen.backbone, chosen.objective
+        config = pretraining(method, "walker-pixels", preset=preset)
+        backbone, objective = config.backbone, config.reward
         assert isinstance(backbone, Dreamer)
-        assert objective is not None
-        step, arguments = learning_step(backbone, objective)
+        step, arguments = learning_step(config)
         agent, state, batch, _ = arguments
         began = time.perf_counter()
         compiled = step.lower(*arguments).compile()
@@ -139,9 +141,10 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
     return found
 
 
-def learning_step(backbone: Dreamer, objective: Objective[Any]) -> tuple[Any, tuple[Any, ...]]:
+def learning_step(config: RunConfig) -> tuple[Any, tuple[Any, ...]]:
     """A compiled learning step on walker's frames, and what to call it with: agent, objective's state, batch, key."""
-    batch = random_sequences(backbone.schedule, WALKER, objective.skills)
+    backbone, objective = config.backbone, config.reward
+    batch = random_batch(config, WALKER)
     agent = backbone.init(jax.random.key(0), WALKER, objective)
     state = objective.init(jax.random.key(1), backbone.objective_spec(WALKER))
     step = jax.jit(lambda agent, state, batch, key: backbone.learn(agent, objective, state, batch, key))
@@ -150,12 +153,9 @@ def learning_step(backbone: Dreamer, objective: Objective[Any]) -> tuple[Any, tu
 
 def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     """Milliseconds of a learning step at `laptop` by what the objective is shown; timed in turns."""
-    chosen = hosted_settings(method, "walker-pixels", "laptop")
-    assert isinstance(chosen.backbone, Dreamer)
-    assert chosen.objective is not None
     steps: dict[str, Callable[[], Any]] = {}
     for shown in ("imagined", "replayed", "embedded"):
-        step, arguments = learning_step(replace(chosen.backbone, reward_on=shown), chosen.objective)
+        step, arguments = learning_step(pretraining(method, "walker-pixels", backbone={"reward_on": shown}))
         steps[shown] = partial(step, *arguments)
         jax.block_until_ready(steps[shown]())
     found = {shown: 1e3 * one for shown, one in side_by_side(steps, rounds).items()}
@@ -167,7 +167,7 @@ def imagination_alone(backbone: Dreamer, objective: Objective[Any], agent: Dream
     """Trajectories from as many states as a learning step imagines from, and what they pass back to the actor."""
     dynamics = agent.world.params.dynamics
     starts = backbone.imagined_starts or backbone.batch_size * backbone.sequence_length
-    memory, sample = dynamics.nothing(starts)
+    memory, sample = dynamics.initial(starts)
     skill = objective.skills.sample(jax.random.key(0), starts)
 
     @jax.jit
@@ -225,7 +225,7 @@ def random_experience(objective: Objective[Any], backbone: Dreamer, shape: tuple
 def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  # noqa: ANN401
     """The loss of the world model alone."""
     value, _ = model.loss(
-        batch,
+        batch._replace(obs=prepared(batch.obs)),
         jax.random.key(0),
         unit=jnp.ones(()),
         divergence_scale=backbone.divergence_scale,

@@ -1,7 +1,7 @@
 """Core time of what runs are made of, for the estimates of `skillscape sweep --dry-run`.
 
-`python benchmarks/rates.py [PART …]` writes src/skillscape/sweeps/data/rates.json. The parts are acting, compact,
-paper, smoke, maze, seen-laptop and seen-paper (all if none is named), or a single one such as paper/sd3; the rest of
+`python benchmarks/rates.py [PART …]` writes src/skillscape/experiments/data/rates.json. The parts are acting, maze, and
+ddpg-PRESET and dreamer-PRESET for learning (all if none is named), or a single rate such as ddpg-paper/sd3; the rest of
 the file stays as it is.
 What counts is the processor time of one core, not the time that goes by: other work on the machine hardly matters.
 """
@@ -24,22 +24,25 @@ if platform.system() == "Linux":
 
 import jax
 import numpy as np
-from batches import random_sequences
+from batches import random_batch
 from timing import operations
 
-from skillscape.api import enable_compilation_cache, pretrain
-from skillscape.envs.host import PIXEL_DOMAINS, make_host
-from skillscape.envs.urlb.tasks import DOMAINS
-from skillscape.experiments.urlb import BENCHMARKS, SCRATCH, SEEN_SCRATCH
-from skillscape.objectives import registry
-from skillscape.presets import default_preset, hosted_settings
-from skillscape.training.hosted import update_step
-from skillscape.training.jobs import Job, init_state
+from skillscape import pretrain
+from skillscape.config import RunConfig
+from skillscape.configure import from_scratch, pretraining
+from skillscape.envs.registry import family_of, host_env
+from skillscape.experiments.benchmark import IMAGES, STATES
+from skillscape.experiments.paper.pixels import Pixels
+from skillscape.launch import enable_compilation_cache
+from skillscape.objectives import trainable
+from skillscape.training.callbacks import Callback
+from skillscape.training.host_collector import update_step
+from skillscape.training.state import init_state
 from skillscape.types import EnvSpec, Transitions
 
-PATH = Path(__file__).parents[1] / "src" / "skillscape" / "sweeps" / "data" / "rates.json"
+PATH = Path(__file__).parents[1] / "src" / "skillscape" / "experiments" / "data" / "rates.json"
 WALKER = EnvSpec((24,), 6, 1000)
-SEEN, SEEN_WALKER = "walker-pixels", EnvSpec((64, 64, 3), 6, 500)
+IMAGES_OF_WALKER = EnvSpec((64, 64, 3), 6, 500)
 EPISODE = 250
 SECONDS = 1.0
 """Of processor time, for each measurement."""
@@ -55,61 +58,51 @@ def core_milliseconds(function: Callable[[], Any]) -> float:
     return 1e3 * (time.process_time() - began) / calls
 
 
-def job(method: str | None, preset: str, env: str = "walker") -> Job:
-    """A pre-training, or without a method learning a task."""
-    chosen = hosted_settings(method, env, preset)
-    return Job(
-        phase="finetune" if method is None else "pretrain",
-        env=env,
-        task=DOMAINS[PIXEL_DOMAINS.get(env, env)].primal_task if method is None else None,
-        noise=0.0,
-        objective=chosen.objective,
-        backbone=chosen.backbone,
-        steps=100_000,
-        seed=0,
-        evaluate_every=chosen.evaluate_every,
-        evaluation_episodes=chosen.evaluation_episodes,
-    )
+def config(method: str, preset: str | None = None, env: str = "walker") -> RunConfig:
+    """A pre-training; the name of the backbone is learning a task from scratch."""
+    if method in trainable():
+        return pretraining(method, env, preset=preset)
+    return from_scratch(env, family_of(env).tasks(env)[0], preset=preset)
 
 
 OPERATIONS: dict[tuple[str, str], float] = {}
 """Preset and method → floating-point operations of the products of a learning step."""
 
 
-def seen_learning(preset: str, method: str) -> float:
-    """A learning step of a method with Dreamer, on walker's frames; dreamer is the learner alone."""
-    one = job(None if method == SEEN_SCRATCH else method, preset, SEEN)
-    batch = random_sequences(one.backbone.schedule, SEEN_WALKER, one.rewarded.skills)
-    update = update_step(one)
+def learning_from_images(preset: str, method: str) -> float:
+    """A learning step of a method with Dreamer, on walker's frames; dreamer is the backbone alone."""
+    run = config(method, preset, "walker-pixels")
+    batch = random_batch(run, IMAGES_OF_WALKER)
+    update = update_step(run)
     if preset == "paper":
         # Its convolutions as products need forty gigabytes: by the operations of its products, at `laptop`'s rate.
-        state = jax.eval_shape(lambda: init_state(one, SEEN_WALKER))
-        laptop = seen_learning("laptop", method)
+        state = jax.eval_shape(lambda: init_state(run, IMAGES_OF_WALKER))
+        laptop = learning_from_images("laptop", method)
         return round(laptop * operations(update, state, batch) / OPERATIONS["laptop", method], 1)
-    state = init_state(one, SEEN_WALKER)
+    state = init_state(run, IMAGES_OF_WALKER)
     OPERATIONS[preset, method] = operations(update, state, batch)
     compiled = jax.jit(update)
     return round(core_milliseconds(lambda: compiled(state, batch)), 1)
 
 
 def learning(preset: str, method: str) -> float:
-    """A learning step of a method, on walker's sizes; ddpg is the learner alone."""
-    one = job(None if method == SCRATCH else method, preset)
-    size, normal = one.backbone.schedule.batch_size, np.random.default_rng(0).normal
+    """A learning step of a method, on walker's sizes; ddpg is the backbone alone."""
+    run = config(method, preset)
+    size, normal = run.backbone.schedule.batch_size, np.random.default_rng(0).normal
     widths = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
     arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in widths.items()}
     rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
-    skill = np.asarray(one.rewarded.skills.sample(jax.random.key(0), size))
-    batch, state = Transitions(**arrays, **rows, skill=skill), init_state(one, WALKER)
-    update = jax.jit(update_step(one))
+    skill = np.asarray(run.reward.skills.sample(jax.random.key(0), size))
+    batch, state = Transitions(**arrays, **rows, skill=skill), init_state(run, WALKER)
+    update = jax.jit(update_step(run))
     return round(core_milliseconds(lambda: update(state, batch)), 3)
 
 
 def acting(domain: str) -> float:
     """A step of an environment with the action that a policy of the default preset chooses."""
-    one, env = job(None, default_preset(domain), domain), make_host(domain)
-    backbone, skill = one.backbone, np.zeros((1, 0), np.float32)
-    policy = backbone.policy_params(init_state(one, env.spec).agent)
+    run, env = config("from scratch", env=domain), host_env(domain)
+    backbone, skill = run.backbone, np.zeros((1, 0), np.float32)
+    policy = backbone.policy_params(init_state(run, env.spec).agent)
     act = jax.jit(lambda carry, obs: backbone.act(policy, carry, obs, skill, jax.random.key(0), True))
 
     def episode() -> None:
@@ -123,33 +116,41 @@ def acting(domain: str) -> float:
     return round(spent, 4)
 
 
+class Marks(Callback):
+    """The processor time of every row of metrics."""
+
+    def __init__(self) -> None:
+        self.times: list[tuple[int, float]] = []
+
+    def on_log(self, run: Any, log: str, step: int, row: Any) -> None:  # noqa: ANN401
+        """One mark."""
+        del run, row
+        if log == "metrics":
+            self.times.append((step, time.process_time()))
+
+
 def maze(method: str) -> float:
     """A step in the square maze, with its share of learning, after the compilation."""
-    marks: list[tuple[int, float]] = []
+    marks = Marks()
     with tempfile.TemporaryDirectory() as folder:
-        pretrain(
-            method,
-            out=Path(folder) / "run",
-            steps=24_000,
-            on_progress=lambda _run, step, *_: marks.append((step, time.process_time())),
-        )
-    return round(1e3 * (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0]), 4)
+        pretrain(method, out=Path(folder) / "run", steps=24_000, callbacks=[marks], progress=False)
+    (first, began), (last, ended) = marks.times[0], marks.times[-1]
+    return round(1e3 * (ended - began) / (last - first), 4)
 
 
-METHODS = (SCRATCH, *sorted(set(registry()) - {"extrinsic"}))
-LEARNING = "learning_core_milliseconds"
-MEASURED: dict[str, tuple[str, Callable[[str], float], tuple[str, ...]]] = {
-    "acting": ("acting_core_milliseconds", acting, (*DOMAINS, *PIXEL_DOMAINS)),
-    "compact": (LEARNING, partial(learning, "compact"), METHODS),
-    "paper": (LEARNING, partial(learning, "paper"), METHODS),
-    # Nobody plans by the hours of these: three methods stand for all.
-    "smoke": (LEARNING, partial(learning, "smoke"), ("ddpg", "diayn", "sd3")),
-    "maze": ("maze_core_milliseconds_per_step", maze, ("diayn", "dads", "cic", "sd3")),
-    "seen-laptop": (LEARNING, partial(seen_learning, "laptop"), BENCHMARKS["pixels"].methods),
-    # The learner alone, and the rest by their ratios to it.
-    "seen-paper": (LEARNING, partial(seen_learning, "paper"), (SEEN_SCRATCH,)),
+METHODS = ("ddpg", *sorted(trainable()))
+MEASURED: dict[str, tuple[tuple[str, ...], Callable[[str], float], tuple[str, ...]]] = {
+    "acting": (("acting_core_milliseconds",), acting, (*STATES, *IMAGES)),
+    "maze": (("step_core_milliseconds", "ppo", "default"), maze, ("diayn", "dads", "cic", "sd3")),
 }
 """Part → where it is stored, how it is measured, and for what."""
+for _preset, _methods in {"compact": METHODS, "paper": METHODS, "smoke": ("ddpg", "diayn", "sd3")}.items():
+    _place = ("learning_core_milliseconds", "ddpg", _preset)
+    MEASURED[f"ddpg-{_preset}"] = (_place, partial(learning, _preset), _methods)
+# Of the paper's sizes the backbone alone, and the rest by their ratios to it.
+for _preset, _methods in {"laptop": Pixels.paper_methods, "paper": ("dreamer",)}.items():
+    _place = ("learning_core_milliseconds", "dreamer", _preset)
+    MEASURED[f"dreamer-{_preset}"] = (_place, partial(learning_from_images, _preset), _methods)
 
 
 def processor() -> str:
@@ -172,12 +173,13 @@ def main() -> None:
     rates["machine"] = f"one core of {processor()}"
     for part in parts:
         name, _, only = part.partition("/")
-        key, measure, every = MEASURED[name]
-        for one in [only] if only else every:
-            table = rates.setdefault(key, {})
-            table = table if name in ("acting", "maze") else table.setdefault(name, {})
-            table[one] = measure(one)
-            print(name, one, table[one], flush=True)
+        place, measure, every = MEASURED[name]
+        table = rates
+        for key in place:
+            table = table.setdefault(key, {})
+        for method in [only] if only else every:
+            table[method] = measure(method)
+            print(name, method, table[method], flush=True)
             PATH.write_text(json.dumps(rates, indent=1) + "\n")
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from skillscape.envs.pixels import CAMERAS
 from skillscape.envs.urlb.camera import Camera, Look, rendering_backend
+from skillscape.envs.urlb.pixels import CAMERAS
 from skillscape.envs.urlb.suite import load_task
-from skillscape.training.runs import versions
+from skillscape.training.versions import versions
 
 TASKS = ("walker_stand", "quadruped_walk")
 SIZES = ((64, 64), (320, 240))

@@ -2,11 +2,14 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from skillscape.training.callbacks import Callback
+from skillscape.training.run import Run
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:
@@ -23,6 +26,19 @@ def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[s
             jax.block_until_ready(function())
             best[name] = min(best[name], time.perf_counter() - began)
     return best
+
+
+class Marks(Callback):
+    """What a clock showed when a run reported steps."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.found: list[tuple[int, float]] = []
+
+    def on_progress(self, run: Run, step: int, pace: str, row: Mapping[str, float]) -> None:
+        """Keep the step and the time."""
+        del run, pace, row
+        self.found.append((step, self._clock()))
 
 
 def operations(function: Callable[..., Any], *arguments: Any) -> float:  # noqa: ANN401

@@ -8,59 +8,47 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from timing import seconds, side_by_side
+from batches import random_batch
+from timing import Marks, seconds, side_by_side
 
 from skillscape.api import pretrain
-from skillscape.envs.host import make_host
+from skillscape.config import RunConfig
+from skillscape.configure import from_scratch, pretraining
+from skillscape.envs.registry import host_env
 from skillscape.envs.urlb.tasks import DOMAINS
-from skillscape.objectives import registry
-from skillscape.presets import HostedSettings, hosted_settings
+from skillscape.objectives import trainable
 from skillscape.replay import Replay
-from skillscape.training.hosted import update_step
-from skillscape.training.jobs import Job, init_state
-from skillscape.training.runs import versions
-from skillscape.types import EnvSpec, Transitions
+from skillscape.training.host_collector import update_step
+from skillscape.training.state import init_state
+from skillscape.training.versions import versions
+from skillscape.types import EnvSpec
 
 WALKER = EnvSpec((24,), 6, 1000)
 
 
-def job(method: str | None, settings: HostedSettings, steps: int = 100_000) -> Job:
-    """A job on walker: pre-training with a method, or learning its task from scratch."""
-    return Job(
-        phase="finetune" if method is None else "pretrain",
-        env="walker",
-        task="walker_stand" if method is None else None,
-        noise=0.0,
-        objective=settings.objective,
-        backbone=settings.backbone,
-        steps=steps,
-        seed=0,
-        evaluate_every=settings.evaluate_every,
-        evaluation_episodes=settings.evaluation_episodes,
-    )
+def configuration(method: str | None, preset: str) -> RunConfig:
+    """Pre-training on walker with a method, or learning its task from scratch."""
+    if method is None:
+        return from_scratch("walker", "walker_stand", preset=preset)
+    return pretraining(method, "walker", preset=preset)
 
 
 class Update:
-    """The compiled learning step of a job, and the arithmetic that XLA counts in it."""
+    """The compiled learning step of a run, and the arithmetic that XLA counts in it."""
 
-    def __init__(self, one: Job) -> None:
+    def __init__(self, config: RunConfig) -> None:
         """Compile, with a random batch to learn from."""
-        size, skills = one.backbone.schedule.batch_size * one.rewarded.updates_per_step, one.rewarded.skills
-        normal = np.random.default_rng(0).normal
-        shapes = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
-        arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in shapes.items()}
-        rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
-        self.batch = Transitions(**arrays, **rows, skill=np.asarray(skills.sample(jax.random.key(0), size)))
-        self.state = init_state(one, WALKER)
+        self.batch = random_batch(config, WALKER)
+        self.state = init_state(config, WALKER)
         began = time.perf_counter()
-        self.compiled = jax.jit(update_step(one)).lower(self.state, self.batch).compile()
+        self.compiled = jax.jit(update_step(config)).lower(self.state, self.batch).compile()
         self.compile_seconds = time.perf_counter() - began
         jax.block_until_ready(self())
         self.flops = float(self.compiled.cost_analysis()["flops"])
@@ -85,14 +73,14 @@ def plain_matmul(size: int, width: int) -> tuple[Callable[[], Any], float]:
     return lambda: products(left, right), 2.0 * repeats * size * width * width
 
 
-def updates(preset: str, rounds: int) -> dict[str, Any]:
+def updates(preset: str, rounds: int, methods: Iterable[str]) -> dict[str, Any]:
     """Time of a learning step with each objective relative to DDPG alone, and its share of a plain product's rate."""
-    settings = hosted_settings(None, "walker", preset)
-    product, operations = plain_matmul(settings.backbone.schedule.batch_size, vars(settings.backbone)["width"])
-    alone = Update(job(None, settings))
+    scratch = configuration(None, preset)
+    product, operations = plain_matmul(scratch.backbone.schedule.batch_size, vars(scratch.backbone)["width"])
+    alone = Update(scratch)
     found: dict[str, Any] = {}
-    for method in [None, *sorted(set(registry()) - {"extrinsic"})]:
-        one = alone if method is None else Update(job(method, hosted_settings(method, "walker", preset)))
+    for method in [None, *methods]:
+        one = alone if method is None else Update(configuration(method, preset))
         times = side_by_side({"method": one, "ddpg": alone, "matmul": product}, rounds)
         plain = operations / times["matmul"]
         found[method or "ddpg"] = {
@@ -111,7 +99,7 @@ def environments() -> dict[str, Any]:
     """Steps per second of each domain with random actions, one core."""
     found = {}
     for domain in DOMAINS:
-        env = make_host(domain)
+        env = host_env(domain)
         actions = np.random.default_rng(0).uniform(-1, 1, (400, env.spec.action_dim)).astype("f4")
 
         def play(env: Any = env, actions: Any = actions) -> None:  # noqa: ANN401
@@ -139,23 +127,17 @@ def end_to_end(method: str, env_rate: float, steps: int) -> dict[str, float]:
 
     The learning step is timed before and after the loop, since the machine's pace drifts by more than what is measured.
     """
-    update = Update(job(method, hosted_settings(method, "walker", "compact")))
+    config = configuration(method, "compact")
+    schedule, update, marks = config.backbone.schedule, Update(config), Marks(time.perf_counter)
     before = typical_seconds(update)
-    marks: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        settings = hosted_settings(method, "walker", "compact")
-        pretrain(
-            method,
-            "walker",
-            out=Path(folder) / "run",
-            steps=vars(settings.backbone)["random_steps"] + steps,
-            on_progress=lambda _run, step, *_: marks.append((step, time.perf_counter())),
-        )
+        budget = schedule.random_steps + steps
+        pretrain(method, "walker", out=Path(folder) / "run", steps=budget, callbacks=[marks], progress=False)
     # The first thousand steps of learning hold the compilation; evaluations fall on later multiples of 10,000.
-    chosen = [mark for mark in marks if mark[0] > vars(settings.backbone)["random_steps"] and mark[0] < 10_000]
+    chosen = [mark for mark in marks.found if schedule.random_steps < mark[0] < 10_000]
     rate = (chosen[-1][0] - chosen[0][0]) / (chosen[-1][1] - chosen[0][1])
     update_seconds = (before + typical_seconds(update)) / 2
-    slower = min(env_rate, settings.backbone.schedule.update_every / update_seconds)
+    slower = min(env_rate, schedule.update_every / update_seconds)
     return {"steps_per_second": rate, "slower_side_steps_per_second": slower, "times_the_slower_side": slower / rate}
 
 
@@ -173,7 +155,7 @@ def replay_megabytes() -> dict[str, float]:
 def main() -> None:
     """Measure, store, show."""
     # Without the compilation cache: compile times are measured too.
-    compact, paper = updates("compact", 40), updates("paper", 5)
+    compact, paper = updates("compact", 40, trainable()), updates("paper", 5, trainable())
     rates = environments()
     report = {
         "cores": os.cpu_count(),

@@ -3,9 +3,11 @@
 Everything here has to happen before JAX or the library is imported.
 """
 
+import gc
 import os
 from pathlib import Path
 
+import pytest
 from jaxtyping import install_import_hook
 
 # Where arrays are computed. The modules that a user calls check what they are given themselves, in words for the user,
@@ -19,14 +21,18 @@ CHECKED = (
     "stats",
     "skills",
     "envs.base",
-    "envs.frames",
-    "envs.layouts",
-    "envs.maze_frames",
+    "envs.hosted",
     "envs.mazes",
-    "envs.pixels",
+    "envs.resize",
+    "envs.urlb.pixels",
     "objectives",
     "backbones",
-    "training",
+    "training.checkpoint",
+    "training.host_collector",
+    "training.jit_collector",
+    "training.lanes",
+    "training.state",
+    "training.trainer",
     "evaluation.rollouts",
 )
 install_import_hook([f"skillscape.{name}" for name in CHECKED], "strict.checked")
@@ -38,3 +44,18 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "skillscape-tests"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+MOST_MAPS = 25_000
+"""Memory maps of a process after which compiled programs are given up: Linux ends one that has 65,530 of them."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _room_for_programs():
+    """Keep a worker of the suite, which compiles thousands of programs, below what the kernel allows."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from skillscape.envs.layouts import load_layout
-from skillscape.presets import hosted_settings, settings
-from skillscape.training.jobs import Job
-from skillscape.training.runs import Pretraining
+from skillscape.configure import finetuning, from_scratch, pretraining
 
 MEASURES = ("coverage", "reach", "distinguishability", "skill_accuracy")
-STEPS = (800, 1600, 2400)
+STEPS = (0, 800, 1600, 2400)
+"""When a pre-training in a maze was evaluated."""
 
 # Three grey frames of 16 × 16 pixels, H.264.
 CLIP = base64.b64decode(
@@ -45,59 +43,37 @@ def write_log(path, head, rows):
         csv.writer(file).writerows([head, *rows])
 
 
-def maze_run(folder, method="diayn", seed=0, maze="square_a", value=0.5, skills=4, **changes):
-    """A maze run of three evaluations; skill k of evaluation f wanders in the cell that is k + f along."""
-    chosen = settings(method, "smoke")
-    layout = load_layout(maze)
-    config = Pretraining(
-        env=f"maze/{maze}",
-        layout=layout,
-        objective=replace(chosen.objective, **changes),
-        backbone=chosen.backbone,
-        steps=STEPS[-1],
-        seed=seed,
-        evaluate_every=STEPS[0],
-        rollouts_per_skill=3,
-    )
-    (folder / "rollouts").mkdir(parents=True)
-    generator = np.random.default_rng(seed)
-    cells = np.asarray(layout.cells)
-    for frame, step in enumerate(STEPS):
-        home = cells[(np.arange(skills) + frame) % len(cells)]
-        positions = home[:, None, None, :] + generator.uniform(-0.4, 0.4, size=(skills, 3, 6, 2))
-        positions[:, :, 0] = layout.evaluation_start
-        np.savez(folder / "rollouts" / f"{step:012d}.npz", positions=positions.astype(np.float32))
+def configuration(method, env, task=None, *, objective=None, **changes):
+    """A pre-training without a task, a fine-tuning with one, training from scratch without a method; all tiny."""
+    if method is None:
+        return replace(from_scratch(env, task, preset="smoke"), **changes)
+    config = pretraining(method, env, preset="smoke", objective=objective)
+    if task is not None:
+        config = finetuning(config, task, source="source", snapshot=4_000)
+    return replace(config, **changes)
+
+
+def fake_run(
+    folder, method="diayn", env="maze/square_a", task=None, seed=0, value=0.5, *, skills=4, clips=0, **changes
+):
+    """A finished run, see ``configuration``; ``value``: its return, or in a maze without a task its coverage and more.
+
+    skills: how many were played in a maze; skill k of evaluation f wanders in the cell k + f along. clips: videos.
+    """
+    config = configuration(method, env, task, seed=seed, **changes)
+    in_maze = config.layout is not None and config.task is None
+    if in_maze:
+        config = replace(config, steps=changes.get("steps", STEPS[-1]))
+    folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config.to_json()))
     (folder / "versions.json").write_text(json.dumps({"python": "3.11.0", "git": "0123456789abcdef"}))
-    values = {name: value + 0.01 * seed + 0.02 * place for place, name in enumerate(MEASURES)}
-    (folder / "results.json").write_text(json.dumps({"method": method, "measures": values}))
-    rows = [[step, *(share * one for one in values.values())] for step, share in zip(STEPS, (0.3, 0.6, 1), strict=True)]
-    write_log(folder / "evaluation.csv", ["step", *MEASURES], rows)
-    return folder
-
-
-def job_run(folder, method=None, task="walker_walk", seed=0, score=500.0, *, phase="finetune", clips=0, **changes):
-    """A run on a host environment: training from scratch where there is no method."""
-    env = task.partition("_")[0] if not task.startswith("gym/") else task
-    chosen = hosted_settings(method, env, "smoke")
-    job = Job(
-        phase=phase,
-        env=env,
-        task=task if phase == "finetune" else None,
-        noise=0.0,
-        objective=chosen.objective,
-        backbone=chosen.backbone,
-        steps=2_000,
-        seed=seed,
-        evaluate_every=1_000,
-        evaluation_episodes=2,
-        snapshot=4_000 if method and phase == "finetune" else None,
-    )
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(replace(job, **changes).to_json()))
-    (folder / "versions.json").write_text(json.dumps({"python": "3.11.0"}))
-    (folder / "results.json").write_text(json.dumps({"measures": {"return": score, "skill": 0.0}}))
-    write_log(folder / "evaluation.csv", ["step", "return"], [[0, 5.0], [1_000, score / 2], [2_000, score]])
+    log = _maze_log(folder, config.layout, seed, value, skills) if in_maze else _return_log(config.steps, value)
+    write_log(folder / "evaluation.csv", list(log[0]), [list(row.values()) for row in log])
+    results = {
+        "images": config.env.partition("/")[0].endswith("-pixels"),
+        "measures": {name: number for name, number in log[-1].items() if name != "step"},
+    }
+    (folder / "results.json").write_text(json.dumps(results))
     if clips:
         (folder / "videos").mkdir()
         for skill in range(clips):
@@ -105,11 +81,32 @@ def job_run(folder, method=None, task="walker_walk", seed=0, score=500.0, *, pha
     return folder
 
 
+def _maze_log(folder, layout, seed, value, skills):
+    (folder / "rollouts").mkdir()
+    generator = np.random.default_rng(seed)
+    cells = np.asarray(layout.cells)
+    for frame, step in enumerate(STEPS):
+        home = cells[(np.arange(skills) + frame) % len(cells)]
+        positions = home[:, None, None, :] + generator.uniform(-0.4, 0.4, size=(skills, 3, 6, 2))
+        positions[:, :, 0] = layout.evaluation_start
+        np.savez(folder / "rollouts" / f"{step:012d}.npz", positions=positions.astype(np.float32))
+    values = {name: value + 0.01 * seed + 0.02 * place for place, name in enumerate(MEASURES)}
+    return [
+        {"step": step, **{name: share * number for name, number in values.items()}}
+        for step, share in zip(STEPS, (0.1, 0.3, 0.6, 1), strict=True)
+    ]
+
+
+def _return_log(steps, value):
+    returns = {0: 5.0, steps // 2: value / 2, steps: value}
+    return [{"step": step, "return": number, "skill": 0.0} for step, number in returns.items()]
+
+
 def mazes(root):
     """Two methods, two seeds each."""
     for method, value in (("diayn", 0.5), ("cic", 0.7)):
         for seed in range(2):
-            maze_run(root / method / f"seed_{seed}", method, seed, value=value)
+            fake_run(root / method / f"seed_{seed}", method, seed=seed, value=value)
     return root
 
 
@@ -117,10 +114,10 @@ def benchmark(root, tasks=("walker_walk", "walker_run")):
     """Three rows on some tasks with two seeds each, as `skillscape reproduce urlb` leaves them; one has videos."""
     for seed in range(2):
         for place, task in enumerate(tasks):
-            job_run(root / f"ddpg-{task}" / f"seed_{seed}", None, task, seed, 300.0 + 40 * seed - 60 * place)
-            for method, score in (("diayn", 450.0), ("sd3", 600.0)):
-                job_run(root / f"{method}-{task}" / f"seed_{seed}", method, task, seed, score + 30 * seed - 60 * place)
+            for method, score in ((None, 300.0 + 10 * seed), ("diayn", 450.0), ("sd3", 600.0)):
+                folder = root / f"{method or 'ddpg'}-{task}" / f"seed_{seed}"
+                fake_run(folder, method, "walker", task, seed, score + 30 * seed - 60 * place)
         for method in ("diayn", "sd3"):
             clips = 2 if (method, seed) == ("sd3", 1) else 0
-            job_run(root / f"{method}-walker" / f"seed_{seed}", method, seed=seed, phase="pretrain", clips=clips)
+            fake_run(root / f"{method}-walker" / f"seed_{seed}", method, "walker", seed=seed, clips=clips)
     return root

@@ -1,13 +1,15 @@
 """Golden numbers: short runs of every family and phase, as logged metrics and checksums of the final parameters.
 
-`python tests/golden_runs.py` makes them anew and writes tests/golden/numbers.json; `test_golden.py` holds today's code
-against that file. A redesign must not move them; one that moves on purpose changes the file in a commit of its own.
+tests/golden/numbers.json holds those of several machines, each to the bit. `python tests/golden_runs.py` adds this
+machine's, or replaces them; `test_golden.py` holds today's code against the file. A redesign must not move them; one
+that moves on purpose changes the file in a commit of its own.
 """
 
 import csv
 import hashlib
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from skillscape.api import finetune, pretrain, train_from_scratch
+from skillscape.api import finetune, pretrain, train
 
 FILE = Path(__file__).parent / "golden" / "numbers.json"
 WALKER = "walker-sd3"
@@ -26,22 +28,23 @@ DREAMER = {"random_steps": 200, "policy_steps": 200}
 
 
 def _maze(method: str) -> Callable[[Path, Path], Any]:
-    return lambda out, _: pretrain(method, "maze/square_a", preset="smoke", steps=2_000, out=out)
+    return lambda out, _: pretrain(method, "maze/square_a", preset="smoke", steps=2_000, out=out, progress=False)
 
 
 def _host(
     method: str, env: str, steps: int, backbone: Mapping[str, Any], **objective: Any
 ) -> Callable[[Path, Path], Any]:
     options = {"preset": "smoke", "steps": steps, "backbone": backbone, "objective": objective}
-    return lambda out, _: pretrain(method, env, out=out, **options)
+    return lambda out, _: pretrain(method, env, out=out, progress=False, **options)
 
 
 def _finetuning(skill: str) -> Callable[[Path, Path], Any]:
-    return lambda out, others: finetune(others / WALKER, "walker_walk", skill=skill, steps=1_200, out=out)
+    options = {"skill": skill, "steps": 1_200, "progress": False}
+    return lambda out, others: finetune(others / WALKER, "walker_walk", out=out, **options)
 
 
 def _scratch(out: Path, _: Path) -> Any:
-    return train_from_scratch("walker", "walker_walk", preset="smoke", steps=1_200, out=out)
+    return train("walker", "walker_walk", preset="smoke", steps=1_200, out=out, progress=False)
 
 
 CASES: dict[str, Callable[[Path, Path], Any]] = {
@@ -84,7 +87,7 @@ def _checksum(folder: Path) -> str:
 
 
 def machine() -> str:
-    """A digest of what floating-point results depend on; only equal ones are compared to the bit."""
+    """A digest of the processor, on which the last digits of floating-point results depend."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -93,17 +96,25 @@ def machine() -> str:
     return hashlib.sha256("\n".join([platform.machine(), *kept]).encode()).hexdigest()[:16]
 
 
+def write(machines: Mapping[str, Any]) -> None:
+    """Write the file, a row of a log to a line."""
+    text = json.dumps({"machines": machines}, indent=1)
+    rows = re.compile(r"\[[^\[\]]*\]")
+    FILE.write_text(rows.sub(lambda row: json.dumps(json.loads(row[0])), text) + "\n")
+
+
 def main() -> None:
-    """Train every case, or those named, and write the file."""
-    made = json.loads(FILE.read_text())["cases"] if FILE.exists() else {}
+    """Train every case, or those named, and write them to this machine's entry."""
+    machines = json.loads(FILE.read_text())["machines"] if FILE.exists() else {}
+    cases = machines.setdefault(machine(), {"cases": {}})["cases"]
     FILE.parent.mkdir(exist_ok=True)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for name in sys.argv[1:] or CASES:
             CASES[name](folder / name, folder)
-            made[name] = numbers(folder / name)
-            FILE.write_text(json.dumps({"machine": machine(), "cases": made}, indent=0) + "\n")
-            print(name, made[name]["parameters"][:12], flush=True)  # noqa: T201
+            cases[name] = numbers(folder / name)
+            write(machines)
+            print(name, cases[name]["parameters"][:12], flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 All value probes are one environment with different numbers in it, so that one compiled function serves them all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, final
 
@@ -12,9 +12,10 @@ import jax.numpy as jnp
 
 from skillscape.backbones.base import Backbone
 from skillscape.backbones.ppo import PPO
+from skillscape.config import RunConfig
 from skillscape.envs.base import JaxEnv, Timestep
-from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.training.fused import init_state, iteration
+from skillscape.training.jit_collector import iteration
+from skillscape.training.state import init_state
 from skillscape.types import EnvSpec, Spec
 
 HORIZON = 4
@@ -92,15 +93,19 @@ PROBE_PPO = PPO(
 )
 
 
+# No probe has a name among the environments; what is asked of the configuration is not where it is trained.
+PROBE_CONFIG = RunConfig("train", "maze/square_a", "reach", objective=None, backbone=PROBE_PPO, steps=1_000)
+
+
 @cache
 def probe_state(seed):
     """The state that training on any probe begins in."""
-    return init_state(seed, ProbeEnv(CONSTANT), PROBE_PPO, Extrinsic())
+    return init_state(replace(PROBE_CONFIG, seed=seed), ProbeEnv(CONSTANT).spec)
 
 
 def probe_iteration(probe, state):
     """One iteration of PPO on a probe, not compiled."""
-    return iteration(ProbeEnv(probe), PROBE_PPO, Extrinsic(), PROBE_PPO.episodes)(state)
+    return iteration(PROBE_CONFIG, ProbeEnv(probe))(state)
 
 
 @cache
@@ -164,5 +169,17 @@ class Actor(Backbone[Any, Any]):
     def learn(self, agent, objective, objective_state, batch, key):
         return agent, objective_state, {}
 
-    def adapt(self, agent, key):
+    def for_task(self, *, pretrained):
+        return self
+
+    def adapt(self, agent, key, *, keep_critic=False):
         return agent
+
+    def with_controller(self, agent, key, env_spec, skills):
+        return agent
+
+    def log_prob(self, agent, obs, skill, action):
+        return jnp.zeros(len(obs))
+
+    def objective_obs(self, agent, obs, action):
+        return obs

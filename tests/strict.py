@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import UnionType
-from typing import Any, Generic, Union, get_args, get_origin
+from typing import Any, Generic, Self, Union, get_args, get_origin
 
 from beartype import BeartypeConf, beartype
 
@@ -18,7 +18,9 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _understood(hint: Any) -> Any:
-    """The hint with generic named tuples (``Learner[MLP]``), which beartype 0.23 cannot read, taken as plain tuples."""
+    """The hint without what beartype 0.23 cannot read: generic named tuples (``Learner[MLP]``), Self in a method."""
+    if hint is Self:
+        return Any
     kind = get_origin(hint) or hint
     if isinstance(kind, type) and issubclass(kind, tuple) and issubclass(kind, Generic):
         return tuple

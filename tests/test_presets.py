@@ -1,9 +1,22 @@
-"""The preset ``paper`` from images is pixel-based URLB, number by number; an action takes two frames."""
+"""Presets: their names, what a backbone is at each, and that ``paper`` from images is pixel-based URLB.
+
+The last number by number; an action takes two frames.
+"""
+
+import dataclasses
+from typing import ClassVar
 
 import pytest
 
+from skillscape import backbones, presets
+from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.ppo import PPO
+from skillscape.backbones.sac import SAC
+from skillscape.errors import UserError
 from skillscape.objectives import registry
-from skillscape.presets import hosted_settings
+from skillscape.objectives.diayn import DIAYN
+from skillscape.objectives.sd3 import SD3
+from skillscape.ranges import check_ranges
 
 BUDGET = {
     "steps": 1_000_000,
@@ -65,7 +78,7 @@ FINETUNING = {
 
 
 def paper(method):
-    return hosted_settings(method, "walker-pixels", "paper")
+    return presets.get(method, "urlb-pixels", "walker-pixels", "paper")
 
 
 def check(part, table):
@@ -101,3 +114,121 @@ def test_what_goes_with_a_method_is_as_in_the_reference(method, entropy, normali
 
 def test_a_skill_lasts_a_hundred_frames():
     assert paper("diayn").objective.resample_every == 50
+
+
+ENVS = {
+    "maze": "maze/square_a",
+    "maze-pixels": "maze-pixels/square_a",
+    "urlb": "walker",
+    "urlb-pixels": "walker-pixels",
+}
+EVERY_PRESET = pytest.mark.parametrize(
+    ("benchmark", "preset"), [(benchmark, preset) for benchmark in ENVS for preset in presets.names(benchmark)]
+)
+
+
+@EVERY_PRESET
+@pytest.mark.parametrize("method", [None, *registry()])
+def test_every_method_has_legal_settings_with_every_backbone(method, benchmark, preset):
+    for backbone in (None, *backbones.registry()):
+        settings = presets.get(method, benchmark, ENVS[benchmark], preset, backbone)
+        check_ranges(settings.backbone, "backbone")
+        assert backbone in (None, settings.backbone.name)
+        assert (settings.objective is None) == (method is None)
+        if settings.objective is not None:
+            check_ranges(settings.objective, "objective")
+            assert settings.objective.name == method
+
+
+def test_presets_are_listed_with_the_default_first():
+    assert presets.names("maze") == ("default", "compact", "paper", "long", "smoke")
+    assert presets.names("urlb") == ("compact", "paper", "smoke")
+    assert presets.names("urlb-pixels") == presets.names("maze-pixels") == ("laptop", "paper", "smoke")
+    for benchmark, env in ENVS.items():
+        default = presets.default_preset(benchmark)
+        assert default == presets.names(benchmark)[0]
+        assert presets.get("sd3", benchmark, env) == presets.get("sd3", benchmark, env, default)
+
+
+def test_every_benchmark_has_a_backbone_of_its_own():
+    named = {benchmark: presets.get(None, benchmark, env).backbone.name for benchmark, env in ENVS.items()}
+    assert named == {"maze": "ppo", "maze-pixels": "dreamer", "urlb": "ddpg", "urlb-pixels": "dreamer"}
+
+
+@pytest.mark.parametrize("preset", ["default", "compact", "paper", "long", "smoke"])
+def test_mazes_keep_no_snapshots_on_the_way(preset):
+    settings = presets.get("sd3", "maze", "maze/square_a", preset)
+    assert settings.snapshots == ()
+    assert settings.finetuning_steps == (2_000 if preset == "smoke" else 100_000)
+
+
+def test_the_compact_preset_of_mazes_is_the_default_one():
+    assert presets.get("sd3", "maze", "maze/square_a", "compact") == presets.get("sd3", "maze", "maze/square_a")
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "preset", "backbone"),
+    [
+        ("urlb", "compact", SAC(hidden=(256, 256))),
+        ("urlb", "paper", SAC(hidden=(1024, 1024))),
+        ("urlb", "smoke", SAC(hidden=(16, 16), batch_size=32, random_steps=1_000)),
+        ("maze", "default", SAC(hidden=(128, 128), random_steps=2_000)),
+        ("maze", "default", DDPG(width=128, batch_size=256, random_steps=2_000)),
+        ("maze", "paper", PPO(entropy=0.025, skill_scale=1.0, normalise_inputs=False)),
+        ("urlb", "compact", PPO()),
+    ],
+)
+def test_a_backbone_can_be_chosen_at_the_size_of_the_preset(benchmark, preset, backbone):
+    assert presets.get("diayn", benchmark, ENVS[benchmark], preset, backbone.name).backbone == backbone
+
+
+@pytest.mark.parametrize(("benchmark", "preset", "size"), [("urlb", "compact", "laptop"), ("maze", "smoke", "smoke")])
+@pytest.mark.parametrize("method", registry())
+def test_from_numbers_dreamer_and_its_methods_are_as_from_images(method, benchmark, preset, size):
+    numbers = presets.get(method, benchmark, ENVS[benchmark], preset, "dreamer")
+    images = presets.get(method, f"{benchmark}-pixels", ENVS[f"{benchmark}-pixels"], size)
+    assert (numbers.objective, numbers.backbone) == (images.objective, images.backbone)
+
+
+def test_replayed_mazes_keep_the_maze_s_skills():
+    objective = presets.get("sd3", "maze", "maze/square_a", backbone="sac").objective
+    assert objective == SD3(history=0)
+    assert (objective.number_of_skills, objective.resample_every) == (10, None)
+
+
+@pytest.mark.parametrize(("method", "pairs"), [("metra", "one-step"), ("csd", "one-step"), ("sd3", "n-step")])
+def test_methods_that_constrain_single_steps_are_shown_single_steps(method, pairs):
+    assert presets.get(method, "urlb", "walker").backbone.pairs == pairs
+
+
+def test_a_method_may_be_a_class_that_nobody_registered():
+    class Mine(DIAYN):
+        name: ClassVar[str] = "mine"
+
+    mine, diayn = (presets.get(method, "urlb", "walker") for method in (Mine, "diayn"))
+    assert type(mine.objective) is Mine
+    assert dataclasses.asdict(mine.objective) == dataclasses.asdict(diayn.objective)
+
+
+def test_a_plug_in_backbone_has_its_own_defaults(monkeypatch):
+    class Mine(DDPG):
+        name: ClassVar[str] = "mine"
+
+    known = {**backbones.registry(), "mine": Mine}
+    monkeypatch.setattr(backbones, "registry", lambda: known)
+    assert presets.get("diayn", "urlb", "walker", backbone="mine").backbone == Mine()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "sd4"}, "no method 'sd4': did you mean 'sd3'"),
+        ({"preset": "papr"}, "no preset 'papr': did you mean 'paper'"),
+        ({"preset": "laptop"}, "no preset 'laptop': known are compact, paper, smoke"),
+        ({"backbone": "sak"}, "no backbone 'sak': did you mean 'sac'"),
+        ({"benchmark": "urbl"}, "no benchmark 'urbl': did you mean 'urlb'"),
+    ],
+)
+def test_unknown_names_are_refused(changes, words):
+    with pytest.raises(UserError, match=words):
+        presets.get(**{"method": "sd3", "benchmark": "urlb", "env_id": "walker", **changes})

@@ -189,17 +189,6 @@ def test_an_episode_under_way_is_not_drawn_from():
     assert_draws(replay, [begun, complete])
 
 
-def test_the_episode_under_way_is_handed_back_with_its_actions():
-    replay = make()
-    player = Player(replay)
-    player.episode(3)
-    player.begin()
-    taken = [player.step() for _ in range(4)]
-    obs, actions = replay.current()
-    np.testing.assert_array_equal(obs, state(taken[-1].next_place))
-    np.testing.assert_allclose(actions[:, 0], [step.action for step in taken], rtol=1e-6)
-
-
 def test_segments_pair_a_state_with_the_action_taken_in_it_and_its_reward():
     replay = make()
     player = Player(replay)

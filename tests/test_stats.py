@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from skillscape.stats import Moments, nearest_distances, particle_entropy, safe_sqrt, sinkhorn
+from skillscape.stats import Moments, nearest_distances, particle_entropy, safe_sqrt, sinkhorn, unit_rows
 
 BATCHES = [np.random.default_rng(seed).normal(seed, 1 + seed, size=(50 * seed, 3)) for seed in (1, 2, 3)]
 
@@ -20,6 +20,12 @@ def moments(batches):
 def brute_force(queries, references, neighbours):
     distances = np.linalg.norm(np.asarray(queries, float)[:, None] - np.asarray(references, float)[None], axis=-1)
     return np.sort(distances, axis=-1)[:, :neighbours]
+
+
+def test_rows_are_scaled_to_length_one_and_zeros_stay():
+    rows = jnp.asarray([[3.0, 4.0], [0.0, 0.0], [0.0, -2.0]])
+    np.testing.assert_allclose(unit_rows(rows), [[0.6, 0.8], [0, 0], [0, -1]], rtol=1e-6)
+    assert jnp.isfinite(jax.grad(lambda rows: jnp.sum(unit_rows(rows)))(rows)).all()
 
 
 def test_moments_are_those_of_all_the_data():

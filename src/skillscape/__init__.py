@@ -1,40 +1,137 @@
 """Unsupervised skill discovery in JAX: SD3 and the methods it is compared with.
 
 >>> import skillscape
->>> (run,) = skillscape.pretrain("sd3", env="maze/square_a", out="runs/sd3")
->>> policy = skillscape.Policy(run, skill=3)
+>>> run = skillscape.pretrain("sd3", env="maze/square_a", out="runs/sd3")
+>>> policy = run.policy(skill=3)
+>>> action = policy(obs)
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
-from skillscape.envs.gym import register
+from skillscape.envs.gym import register as _register_mazes
 
 __version__ = "0.1.0"
-__all__ = ["Policy", "Run", "UserError", "evaluate", "load", "pretrain", "rollouts", "scoreboard", "summarise_runs"]
 
 if TYPE_CHECKING:
-    from skillscape.api import Policy, evaluate, load, pretrain, rollouts, summarise_runs
+    from skillscape.api import evaluate, finetune, load, load_seeds, pretrain, rollouts, summarise_runs, train
+    from skillscape.backbones.base import Backbone, VectorBackbone
+    from skillscape.config import EvaluationConfig, RunConfig
+    from skillscape.envs.as_gymnasium import make
+    from skillscape.envs.base import EnvFamily, HostEnv, HostStep, JaxEnv, Timestep
     from skillscape.errors import UserError
+    from skillscape.evaluation.evaluators import Evaluation
     from skillscape.evaluation.scoreboard import scoreboard
-    from skillscape.training.runs import Run
+    from skillscape.nets import MLP
+    from skillscape.objectives.base import Objective, Scale
+    from skillscape.optim import Learner, adam, gradient_step, learner
+    from skillscape.plugins import register
+    from skillscape.skills import Box, Discrete, NoSkill, SkillSpace, Sphere
+    from skillscape.training.callbacks import Callback, TensorBoard, WeightsAndBiases
+    from skillscape.training.policy import Policy
+    from skillscape.training.run import Run
+    from skillscape.types import (
+        EnvSpec,
+        Experience,
+        Metrics,
+        RandomKey,
+        Rollout,
+        Schedule,
+        Sequences,
+        Spec,
+        Transitions,
+    )
+
+# What the package offers, by the module that defines it; loaded on first use, so that `import skillscape` and the
+# plots stay free of JAX.
+_MODULES = {
+    "api": ("evaluate", "finetune", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
+    "backbones.base": ("Backbone", "VectorBackbone"),
+    "config": ("EvaluationConfig", "RunConfig"),
+    "envs.as_gymnasium": ("make",),
+    "envs.base": ("EnvFamily", "HostEnv", "HostStep", "JaxEnv", "Timestep"),
+    "errors": ("UserError",),
+    "evaluation.evaluators": ("Evaluation",),
+    "evaluation.scoreboard": ("scoreboard",),
+    "nets": ("MLP",),
+    "objectives.base": ("Objective", "Scale"),
+    "optim": ("Learner", "adam", "gradient_step", "learner"),
+    "plugins": ("register",),
+    "skills": ("Box", "Discrete", "NoSkill", "SkillSpace", "Sphere"),
+    "training.callbacks": ("Callback", "TensorBoard", "WeightsAndBiases"),
+    "training.policy": ("Policy",),
+    "training.run": ("Run",),
+    "types": (
+        "EnvSpec",
+        "Experience",
+        "Metrics",
+        "RandomKey",
+        "Rollout",
+        "Schedule",
+        "Sequences",
+        "Spec",
+        "Transitions",
+    ),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = [
+    "MLP",
+    "Backbone",
+    "Box",
+    "Callback",
+    "Discrete",
+    "EnvFamily",
+    "EnvSpec",
+    "Evaluation",
+    "EvaluationConfig",
+    "Experience",
+    "HostEnv",
+    "HostStep",
+    "JaxEnv",
+    "Learner",
+    "Metrics",
+    "NoSkill",
+    "Objective",
+    "Policy",
+    "RandomKey",
+    "Rollout",
+    "Run",
+    "RunConfig",
+    "Scale",
+    "Schedule",
+    "Sequences",
+    "SkillSpace",
+    "Spec",
+    "Sphere",
+    "TensorBoard",
+    "Timestep",
+    "Transitions",
+    "UserError",
+    "VectorBackbone",
+    "WeightsAndBiases",
+    "adam",
+    "evaluate",
+    "finetune",
+    "gradient_step",
+    "learner",
+    "load",
+    "load_seeds",
+    "make",
+    "pretrain",
+    "register",
+    "rollouts",
+    "scoreboard",
+    "summarise_runs",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:
-    """Load the interface on first use: `import skillscape` alone, and the plots, stay free of JAX."""
-    if name == "UserError":
-        from skillscape.errors import UserError
-
-        return UserError
-    if name == "scoreboard":
-        from skillscape.evaluation.scoreboard import scoreboard
-
-        return scoreboard
-    if name in __all__:
-        from skillscape import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'skillscape' has no attribute {name!r}")
+    """Load a name from its module on first use."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'skillscape' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"skillscape.{_HOME[name]}"), name)
 
 
 # Gymnasium reads no entry points: importing this package is what makes its environments known (and costs no JAX).
-register()
+_register_mazes()

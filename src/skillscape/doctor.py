@@ -1,6 +1,5 @@
 """What works on this machine, and what to do about what does not."""
 
-import importlib
 import importlib.metadata
 import os
 import platform
@@ -35,11 +34,11 @@ SUPPORTED_VIDEO = ">=18,<19"
 
 _DRAW = """
 import os, sys
-from skillscape.envs.host import make_host
+from skillscape.envs.registry import host_env
 from skillscape.envs.urlb.camera import try_backend
 try_backend(sys.argv[1])
 os.environ["MUJOCO_GL"] = sys.argv[1]
-pixels = make_host("walker-pixels").reset(0)
+pixels = host_env("walker-pixels").reset(0)
 sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the picture is empty")
 """
 
@@ -140,8 +139,9 @@ def _check_devices() -> tuple[bool, str, str]:
 def _check_maze() -> tuple[bool, str, str]:
     import jax
 
-    mazes = importlib.import_module("skillscape.envs.mazes")
-    maze = mazes.make_maze("square_a")
+    from skillscape.envs.mazes.maze import make_maze
+
+    maze = make_maze("square_a")
     key = jax.random.key(0)
     state, timestep = maze.step(maze.reset(key), jax.numpy.ones(2), key)
     fine = bool(jax.numpy.isfinite(state).all()) and timestep.obs.shape == maze.spec.obs_shape
@@ -149,9 +149,9 @@ def _check_maze() -> tuple[bool, str, str]:
 
 
 def _check_maze_pixels() -> tuple[bool, str, str]:
-    from skillscape.envs.host import make_host
+    from skillscape.envs.registry import host_env
 
-    env = make_host("maze-pixels/square_a")
+    env = host_env("maze-pixels/square_a")
     pixels = env.reset(0), env.step(np.ones(2, np.float32)).obs
     fine = pixels[0].shape == env.spec.obs_shape and bool((pixels[0] != pixels[1]).any())
     return fine, "square_a is drawn, without a graphics card", "" if fine else "please report this"

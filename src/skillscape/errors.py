@@ -20,6 +20,8 @@ class EnvFault(UserError):
 
     def __init__(self, what: str, where: str = "", advice: str = "correct the environment") -> None:
         self.what, self.where, self.advice = what, where, advice
+        self.step = 0
+        """Step of the run at which it did, once training has said so."""
 
     def __str__(self) -> str:
         return f"{self.what}{self.where}: {self.advice}."

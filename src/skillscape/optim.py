@@ -1,4 +1,4 @@
-"""Gradient steps: one record for parameters with their optimiser state, one function to descend."""
+"""Gradient steps: one record for parameters with their optimiser state, one function for a step."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
@@ -23,7 +23,7 @@ def learner(transform: optax.GradientTransformation, params: Params) -> Learner[
     return Learner(params, transform.init(params))
 
 
-def descend(
+def gradient_step(
     transform: optax.GradientTransformation,
     loss: Callable[[Params], tuple[Float[Array, ""], Beside]],
     learner: Learner[Params],

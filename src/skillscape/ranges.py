@@ -2,7 +2,9 @@
 
 import math
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 from skillscape.errors import UserError
@@ -30,14 +32,19 @@ class Range:
 POSITIVE = Range("above zero", 0, above=True)
 NON_NEGATIVE = Range("zero or more", 0)
 FRACTION = Range("between 0 and 1", 0, 1)
+_NO_FLAGS: Mapping[str, str] = MappingProxyType({})
 
 
-def check_ranges(settings: Any, prefix: str) -> None:  # noqa: ANN401  any dataclass
-    """Refuse numbers that are not finite or outside their range; ``prefix`` stands before the field's name."""
+def check_ranges(settings: Any, prefix: str = "", flags: Mapping[str, str] = _NO_FLAGS) -> None:  # noqa: ANN401
+    """Refuse numbers of a dataclass that are not finite or outside their range.
+
+    ``prefix`` stands before a field's name in the sentence; ``flags``: fields whose flag has another name.
+    """
     hints = typing.get_type_hints(type(settings), include_extras=True)
     for field in fields(settings):
         value = getattr(settings, field.name)
-        flag = f"--{prefix}.{field.name.replace('_', '-')}"
+        name = flags.get(field.name, field.name.replace("_", "-"))
+        flag = f"--{prefix}{'.' if prefix else ''}{name}"
         metadata = getattr(hints[field.name], "__metadata__", ())
         ranges = [entry for entry in metadata if isinstance(entry, Range)]
         for entry in value if isinstance(value, tuple) else (value,):

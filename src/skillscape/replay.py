@@ -147,11 +147,6 @@ class Replay:
         steps, ended = episodes[:, 1], episodes[:, 2]
         return Visible(episodes, np.cumsum(np.where(ended > 0, steps, np.maximum(steps - self._steps_ahead + 1, 0))))
 
-    def current(self) -> tuple[Shaped[np.ndarray, "..."], Float[np.ndarray, "t a"]]:
-        """The newest state of the episode under way, and its actions so far."""
-        rows = np.arange(self._begun, self._written) % self._rows
-        return self._columns.obs[self._written % self._rows].copy(), self._columns.action[rows]
-
     def segments(self) -> list[Segment]:
         """The steps of every visible episode and of the one under way."""
         spans = [(begun, steps) for begun, steps, _, _ in self._visible.episodes.tolist()]

@@ -52,7 +52,7 @@ class Discrete(SkillSpace):
 
     @property
     def count(self) -> int:
-        """``number``."""
+        """As many as there are entries."""
         return self.number
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
@@ -79,7 +79,7 @@ class Sphere(SkillSpace):
 
     @property
     def count(self) -> None:
-        """A continuum."""
+        """None: these skills are a continuum."""
         return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
@@ -89,7 +89,7 @@ class Sphere(SkillSpace):
         return normal / length
 
     def all(self) -> Float[Array, "k z"]:
-        """Impossible."""
+        """Refused: a continuum cannot be listed."""
         raise UserError("These skills are a continuum of directions and cannot be listed; sample some instead.")
 
 
@@ -108,7 +108,7 @@ class Box(SkillSpace):
 
     @property
     def count(self) -> None:
-        """A continuum."""
+        """None: these skills are a continuum."""
         return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
@@ -116,7 +116,7 @@ class Box(SkillSpace):
         return jax.random.uniform(key, (rows, self.dimension))
 
     def all(self) -> Float[Array, "k z"]:
-        """Impossible."""
+        """Refused: a continuum cannot be listed."""
         raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
 
 
@@ -128,7 +128,7 @@ class NoSkill(SkillSpace):
 
     @property
     def width(self) -> int:
-        """Zero."""
+        """Skills have no entries."""
         return 0
 
     @property

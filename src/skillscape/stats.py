@@ -1,4 +1,4 @@
-"""Running moments, nearest neighbours, and balanced assignments."""
+"""Running moments, unit vectors, nearest neighbours, and balanced assignments."""
 
 from typing import Literal, NamedTuple
 
@@ -39,6 +39,11 @@ def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """√x with gradient 0 at x = 0, where the true one is infinite: a point has a gradient to itself."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
+
+
+def unit_rows(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Each row divided by its length; a row of zeros stays zero."""
+    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)
 
 
 def nearest_distances(

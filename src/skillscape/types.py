@@ -14,8 +14,8 @@ Metrics: TypeAlias = dict[str, Float[Array, ""]]
 RandomKey: TypeAlias = Key[Array, ""]
 """One typed JAX random key."""
 
-View: TypeAlias = Literal["rollout", "transitions", "sequences"]
-"""The shape of data a backbone learns from."""
+Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels"]
+"""Whose settings apply: mazes or URLB, each from numbers or from images."""
 
 
 class Spec(NamedTuple):

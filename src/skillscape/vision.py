@@ -227,7 +227,7 @@ def outline(obs: Shaped[Array, "..."]) -> Float[Array, " o"]:
     """
     if not is_image(obs.shape):
         return prepared(obs)
-    rows, columns = (jnp.asarray(_shares(side)) for side in obs.shape[:2])
+    rows, columns = (jnp.asarray(area_weights(side, min(side, CELLS))) for side in obs.shape[:2])
     coarse = jnp.einsum("ih,hwc->iwc", rows, prepared(obs))
     return jnp.einsum("jw,iwc->ijc", columns, coarse).reshape(-1)
 
@@ -237,9 +237,11 @@ def outline_width(shape: tuple[int, ...]) -> int:
     return math.prod(min(side, CELLS) for side in shape[:2]) * shape[2] if is_image(shape) else shape[0]
 
 
-def _shares(side: int) -> Float[np.ndarray, "cells side"]:
-    """How much of each cell each pixel covers along one side. Where cells end inside a pixel, both have their part."""
-    cells = min(side, CELLS)
+def area_weights(side: int, cells: int) -> Float[np.ndarray, "cells side"]:
+    """How much of each of ``cells`` equal cells each pixel covers along a side; rows sum to 1.
+
+    Where a cell ends inside a pixel, both cells have their part of it.
+    """
     ends = np.arange(1, cells + 1)[:, None] * side / cells
     pixels = np.arange(side)[None, :]
     overlap = np.minimum(ends, pixels + 1) - np.maximum(ends - side / cells, pixels)

@@ -11,7 +11,6 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.ddpg import DDPG
-from skillscape.errors import UserError
 from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
@@ -456,8 +455,3 @@ def test_a_reward_one_step_ahead_reaches_the_action_before_it():
     critic = agent.critic.params
     worth = [float(critic(jnp.array([place]), jnp.zeros(0), jnp.array([action])).min()) for place, action in cases]
     assert worth == pytest.approx([1, -1, 0.5, -0.5], abs=0.25)
-
-
-def test_images_are_refused():
-    with pytest.raises(UserError, match="images, which DDPG does not learn from"):
-        DDPG().init(jax.random.key(0), EnvSpec((64, 64, 3), 2, 50), Extrinsic())

@@ -13,8 +13,13 @@ from dreams import KEY, ROWS, SKILLED, SKILLS, SPEC, TIMES, TINY, begun, sequenc
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.intrinsic import teach
-from skillscape.backbones.dreamer.lending import pairs, standardised
+from skillscape.backbones.dreamer.objective_interface import (
+    fit_reward_head,
+    imagined_starts,
+    pairs,
+    replayed_states,
+    standardised,
+)
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.becl import BeCL
@@ -175,6 +180,15 @@ def test_objectives_learn_from_the_frames_themselves(method):
 # What objectives see
 
 
+@quick
+def inferred(world, batch):
+    return world.infer(batch, KEY)
+
+
+def replayed_pairs(backbone, posterior, batch):
+    return pairs(replayed_states(backbone, posterior, batch), posterior.states.feature, batch)
+
+
 def test_frames_are_lent_as_they_are():
     batch = films(SKILLED)
     cut = batch._replace(first=batch.first.at[1, 2].set(1.0))
@@ -192,10 +206,10 @@ def test_frames_are_lent_as_they_are():
 def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
     batch = sequences()
     agent, _ = begun()
-    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
+    posterior, _ = inferred(agent.world.params, batch)
     plain = replace(TINY, standardise=False)
-    found, feature = plain._replayed(understood, batch)
-    memory = np.asarray(understood.posterior.deter)
+    found, feature = replayed_pairs(plain, posterior, batch)
+    memory = np.asarray(posterior.states.deter)
     rows = ROWS * (TIMES - 1)
     np.testing.assert_array_equal(found.obs, memory[:, :-1].reshape(rows, 6))
     np.testing.assert_array_equal(found.next_obs, memory[:, 1:].reshape(rows, 6))
@@ -205,7 +219,7 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
     np.testing.assert_array_equal(feature[:, 6:], found.next_obs)
 
     cut = batch._replace(first=batch.first.at[1, 2].set(1.0))
-    found, _ = plain._replayed(understood, cut)
+    found, _ = replayed_pairs(plain, posterior, cut)
     forbidden = memory[1, 2]
     assert found.next_obs.shape == (rows, 6)
     assert not (np.asarray(found.next_obs) == forbidden).all(axis=1).any()
@@ -233,19 +247,19 @@ def test_what_is_lent_has_one_scale():
 def test_starts_know_what_came_before_and_have_skills_of_their_own():
     batch = sequences(rows=8, times=6)
     agent, _ = begun()
-    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
+    posterior, _ = inferred(agent.world.params, batch)
     every = replace(TINY, imagined_starts=0, standardise=False)
-    starts = every._starts(understood, batch, SKILLED.skills, KEY)
-    memory = np.asarray(understood.posterior.deter)
+    starts = imagined_starts(every, posterior, batch, SKILLED.skills, KEY)
+    memory = np.asarray(posterior.states.deter)
     before = np.concatenate([memory[:, :1], memory[:, :-1]], axis=1)
     np.testing.assert_array_equal(starts.before, before.reshape(48, 6))
     np.testing.assert_array_equal(starts.known.reshape(8, 6), 1 - np.asarray(batch.first))
     np.testing.assert_array_equal(starts.state.deter, memory.reshape(48, 6))
     fresh = np.asarray(starts.skill)
     assert 0.05 < (fresh == np.asarray(batch.skill).reshape(48, SKILLS)).all(axis=1).mean() < 0.6
-    acted = replace(every, imagined_skills="replayed")._starts(understood, batch, SKILLED.skills, KEY).skill
+    acted = imagined_starts(replace(every, imagined_skills="replayed"), posterior, batch, SKILLED.skills, KEY).skill
     np.testing.assert_array_equal(acted.reshape(8, 6, SKILLS)[:, :-1], batch.skill[:, 1:])
-    some = replace(every, imagined_starts=7)._starts(understood, batch, SKILLED.skills, KEY)
+    some = imagined_starts(replace(every, imagined_starts=7), posterior, batch, SKILLED.skills, KEY)
     assert some.skill.shape == (7, SKILLS)
     assert (
         len({tuple(row) for row in np.asarray(some.state.deter)} & {tuple(row) for row in memory.reshape(48, 6)}) == 7
@@ -260,7 +274,7 @@ def test_the_world_model_does_not_learn_from_behaviour():
     batch = sequences()
     after, _, _ = learning()(agent, state, batch, KEY)
     world_key = jax.random.split(KEY, 5)[0]
-    alone, _ = quick(TINY._improve_world)(agent.world, None, batch, world_key)
+    alone, _ = quick(TINY._improve_world)(agent.world, batch, jnp.ones(()), world_key)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-6), after.world, alone)
 
 
@@ -279,14 +293,14 @@ def test_the_head_learns_the_scores_of_all_skills_at_once():
     objective = DIAYN(SKILLS, (8,))
     agent, state = begun(backbone, objective)
     batch = sequences(objective)
-    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(agent.world.params, batch)
-    seen, feature = backbone._replayed(understood, batch)
+    posterior, _ = inferred(agent.world.params, batch)
+    seen, feature = replayed_pairs(backbone, posterior, batch)
     np.testing.assert_array_equal(seen.next_obs, batch.obs[:, 1:].reshape(-1, 3))
 
     @quick
     def taught(head):
         def step(head, key):
-            head, _, metrics = teach(backbone._model_transform, head, objective, state, seen, feature, key)
+            head, _, metrics = fit_reward_head(backbone, head, objective, state, seen, feature, key)
             return head, metrics["reward_loss"]
 
         return jax.lax.scan(step, head, jax.random.split(KEY, 400))
@@ -376,15 +390,15 @@ def test_acting_believes_what_learning_would():
         actions.append(action)
         beliefs.append(carry.deter)
     led = jnp.concatenate([jnp.zeros((ROWS, 1, 2)), jnp.stack(actions, axis=1)[:, :-1]], axis=1)
-    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(sharp, batch._replace(action=led))
+    posterior, _ = inferred(sharp, batch._replace(action=led))
     for time in range(TIMES - 1):
-        np.testing.assert_allclose(beliefs[time], understood.posterior.deter[:, time + 1], atol=1e-4)
+        np.testing.assert_allclose(beliefs[time], posterior.states.deter[:, time + 1], atol=1e-4)
     np.testing.assert_array_equal(carry.time, TIMES)
     likelihood = TINY.log_prob(agent, batch.obs[1], batch.skill[1], jnp.stack(actions, axis=1)[1])
-    policy = jax.vmap(agent.actor.params)(understood.posterior.feature[1], batch.skill[1])
+    policy = jax.vmap(agent.actor.params)(posterior.states.feature[1], batch.skill[1])
     np.testing.assert_allclose(likelihood, policy.log_prob(jnp.stack(actions, axis=1)[1]), rtol=1e-3)
     shown = TINY.objective_obs(agent, batch.obs[1], jnp.stack(actions, axis=1)[1])
-    memory = np.asarray(understood.posterior.deter[1])
+    memory = np.asarray(posterior.states.deter[1])
     np.testing.assert_allclose(shown.std(axis=-1), 1, atol=0.1)
     for one, other in zip(shown, memory, strict=True):
         assert np.corrcoef(one, other)[0, 1] == pytest.approx(1, abs=1e-4)

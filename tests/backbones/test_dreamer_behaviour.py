@@ -14,6 +14,7 @@ from dreams import KEY, ROWS, SKILLED, SKILLS, TIMES, TINY, begun, filled, seque
 from probes import quick
 
 from skillscape.backbones.dreamer.imagination import imagine
+from skillscape.backbones.dreamer.objective_interface import imagined_reward, imagined_starts
 from skillscape.objectives.base import Objective
 from skillscape.types import Experience
 
@@ -90,8 +91,8 @@ def batch():
 def starts():
     """Every state of the batch, with a skill of its own."""
     world = begun(PLAIN, LEDGER)[0].world.params
-    understood, _ = quick(lambda world, batch: world.understand(batch, KEY))(world, batch())
-    return PLAIN._starts(understood, batch(), LEDGER.skills, KEY)
+    posterior, _ = quick(lambda world, batch: world.infer(batch, KEY))(world, batch())
+    return imagined_starts(PLAIN, posterior, batch(), LEDGER.skills, KEY)
 
 
 @cache
@@ -125,14 +126,18 @@ def arrivals(dream):
     )
 
 
+def reward_of(backbone, agent, notes, dream):
+    head = agent.intrinsic and agent.intrinsic.params
+    feature = dream.states.feature
+    return imagined_reward(backbone, agent.world.params, head, LEDGER, notes, starts(), dream, feature, KEY)
+
+
 @cache
 def rewarded(scored):
     """What the objective noted of a dream, by time and trajectory; the number of calls; rewards; metrics."""
     backbone = replace(PLAIN, scored=scored)
     agent, notes = begun(backbone, LEDGER)
-    notes, reward, metrics = quick(
-        lambda notes, dream: backbone._reward(agent, LEDGER, notes, starts(), dream, dream.states.feature, KEY)
-    )(notes, dreamed())
+    notes, reward, metrics = quick(lambda *shown: reward_of(backbone, agent, *shown))(notes, dreamed())
     assert notes.written == STATES * STARTS
     rows = Experience(*(np.asarray(part).reshape(STATES, STARTS, *part.shape[1:]) for part in notes.rows))
     return rows, int(notes.calls), np.asarray(reward), metrics
@@ -161,7 +166,7 @@ def test_an_objective_is_shown_every_arrival_with_what_led_there(scored):
 def test_the_action_shown_is_the_one_by_which_the_model_arrived():
     rows, _, _, _ = rewarded("slice")
     dynamics = begun(PLAIN, LEDGER)[0].world.params.dynamics
-    arrived = jax.vmap(jax.vmap(dynamics.advance))(rows.obs[1:], dreamed().states.sample[:-1], rows.action[1:])
+    arrived = jax.vmap(jax.vmap(dynamics.transition))(rows.obs[1:], dreamed().states.sample[:-1], rows.action[1:])
     np.testing.assert_allclose(arrived, rows.next_obs[1:], atol=1e-5)
 
 
@@ -178,7 +183,7 @@ def test_rewards_pass_their_gradient_to_states_where_it_is_climbed_and_never_to_
     agent, notes = begun(backbone, LEDGER)
 
     def total(dream):
-        _, reward, _ = backbone._reward(agent, LEDGER, notes, starts(), dream, dream.states.feature, KEY)
+        _, reward, _ = reward_of(backbone, agent, notes, dream)
         return jnp.sum(reward)
 
     slope = quick(jax.grad(total))(dreamed())
@@ -193,7 +198,7 @@ def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
     backbone = replace(PLAIN, reward_on="replayed")
     agent, notes = begun(backbone, LEDGER)
     feature = dreamed().states.feature
-    after, reward, _ = backbone._reward(agent, LEDGER, notes, starts(), dreamed(), feature, KEY)
+    after, reward, _ = reward_of(backbone, agent, notes, dreamed())
     chosen = np.argmax(starts().skill, axis=1)
     scores = said(agent.intrinsic.params, feature)
     np.testing.assert_allclose(reward, scores[:, np.arange(STARTS), chosen], rtol=1e-4, atol=1e-5)

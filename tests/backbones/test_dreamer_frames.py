@@ -9,7 +9,7 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.frames import LOOK_AT_EVERY, Frames, shown
+from skillscape.backbones.dreamer.image_norm import LOOK_AT_EVERY, ImageNorm, preprocess
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.stats import Moments
 from skillscape.types import EnvSpec, Sequences
@@ -59,7 +59,7 @@ def after():
 
 def test_moments_are_those_of_the_frames_looked_at():
     batch = sequences()
-    frames = Frames(Moments.create(SHAPE)).include(batch.obs)
+    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
     taken = np.asarray(prepared(batch.obs))[:, ::LOOK_AT_EVERY].reshape(-1, *SHAPE)
     np.testing.assert_allclose(frames.moments.mean, taken.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(frames.unit**2, taken.var(axis=0, ddof=1).mean(), rtol=1e-2)
@@ -67,19 +67,19 @@ def test_moments_are_those_of_the_frames_looked_at():
 
 def test_what_is_shown_is_centred_and_of_size_one_and_can_be_taken_back():
     batch = sequences(rows=40, times=1)
-    frames = Frames(Moments.create(SHAPE)).include(batch.obs)
-    seen = shown(frames, batch.obs)
+    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
+    seen = preprocess(frames, batch.obs)
     np.testing.assert_allclose(np.mean(seen, axis=(0, 1)), 0, atol=1e-3)
     assert np.sqrt(np.mean(np.asarray(seen) ** 2)) == pytest.approx(1, abs=0.05)
     np.testing.assert_allclose(frames.restored(seen), prepared(batch.obs), atol=1e-5)
-    np.testing.assert_array_equal(shown(None, batch.obs), prepared(batch.obs))
+    np.testing.assert_array_equal(preprocess(None, batch.obs), prepared(batch.obs))
 
 
 def test_frames_that_never_change_stay_finite():
     still = jnp.full((3, 2, *SHAPE), 90, jnp.uint8)
-    frames = Frames(Moments.create(SHAPE)).include(still)
-    assert np.isfinite(shown(frames, still)).all()
-    assert np.abs(shown(frames, still)).max() < 1
+    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(still))
+    assert np.isfinite(preprocess(frames, still)).all()
+    assert np.abs(preprocess(frames, still)).max() < 1
 
 
 def test_vectors_have_no_frames():
@@ -90,10 +90,12 @@ def test_vectors_have_no_frames():
 def test_the_loss_is_in_pixels_whichever_way_frames_are_shown():
     """A model that always says nothing misses the mean frame by as much as the frames vary."""
     batch = sequences(rows=6)
-    frames = Frames(Moments.create(SHAPE)).include(batch.obs)
+    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
+    images = prepared(batch.obs)
+    batch = batch._replace(obs=frames.standardised(images))
     world = jax.tree.map(jnp.zeros_like, quick(lambda: STANDARD.init(KEY, SPEC, SKILLED))().world)
-    _, (_, metrics) = quick(lambda world: STANDARD._improve_world(world, frames, batch, KEY))(world)
-    misses = np.asarray(prepared(batch.obs)) - np.asarray(frames.moments.mean)
+    _, (_, metrics) = quick(lambda world: STANDARD._improve_world(world, batch, frames.unit, KEY))(world)
+    misses = np.asarray(images) - np.asarray(frames.moments.mean)
     assert metrics["observation_loss"] == pytest.approx(0.5 * (misses**2).sum() / batch.first.size, rel=1e-4)
 
 
@@ -127,7 +129,7 @@ def test_every_way_to_the_model_shows_it_standardised_frames(after, asked):
             return STANDARD.objective_obs(agent, obs, action)
         return STANDARD.predict(agent, batch, 3)
 
-    ready = agent.frames.standardised(batch.obs)
+    ready = agent.frames.standardised(prepared(batch.obs))
     asking = quick(answer)
     direct = np.asarray(asking(agent._replace(frames=None), ready[0], batch._replace(obs=ready)))
     if asked == "predict":

@@ -22,10 +22,11 @@ from skillscape.backbones.dreamer.imagination import (
     track_magnitude,
     track_range,
 )
+from skillscape.backbones.dreamer.networks import create_critic
 from skillscape.backbones.dreamer.world_model import Latent
 from skillscape.nets import MLP
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.optim import descend, learner
+from skillscape.optim import gradient_step, learner
 from skillscape.types import EnvSpec
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
@@ -119,9 +120,9 @@ def test_a_dream_begins_at_its_start_and_follows_the_prior():
     np.testing.assert_array_equal(dream.states.deter[0], start().deter)
     np.testing.assert_array_equal(dream.states.sample[0], start().sample)
     states = dream.states
-    moved = dynamics.advance(states.deter[1, 2], states.sample[1, 2], dream.action[1, 2])
+    moved = dynamics.transition(states.deter[1, 2], states.sample[1, 2], dream.action[1, 2])
     np.testing.assert_allclose(states.deter[2, 2], moved, atol=1e-5)
-    np.testing.assert_allclose(states.logits[2, 2], dynamics.expect(moved), atol=1e-5)
+    np.testing.assert_allclose(states.logits[2, 2], dynamics.infer_prior(moved), atol=1e-5)
     policy = actor(states.feature[1, 2], SKILL[2])
     assert dream.entropy[1, 2] == pytest.approx(float(policy.entropy()), rel=1e-4)
     assert dream.strain[1, 2] == pytest.approx(float(actor.strained(states.feature[1, 2], SKILL[2])[1]), rel=1e-4)
@@ -211,7 +212,7 @@ def test_a_critic_of_one_value_is_fitted_by_squares():
     values = critic.values(FEATURES, SKILL)
     alone = critic.network(jnp.concatenate([FEATURES[1, 3], SKILL[3]]))[0]
     assert values[1, 3] == pytest.approx(float(alone), rel=1e-4)
-    np.testing.assert_allclose(critic.misfit(FEATURES, SKILL, TARGETS), 0.5 * (values - TARGETS) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(critic.nll(FEATURES, SKILL, TARGETS), 0.5 * (values - TARGETS) ** 2, rtol=1e-5)
 
 
 def test_successor_features_are_worth_their_product_with_the_skill():
@@ -236,19 +237,19 @@ def test_a_skill_can_be_scaled_where_it_enters_and_there_alone():
 
 def test_a_critic_of_bins_says_zero_at_first_and_is_drawn_to_its_targets():
     backbone = replace(TINY, critic="two-hot", units=32, learning_rate=1e-2)
-    critic = backbone._critic(KEY, 16, 0)
+    critic = create_critic(backbone, KEY, 16, 0)
     assert critic.outputs == BINS
     np.testing.assert_array_equal(critic.values(FEATURES, SKILL), 0)
 
     def loss(critic):
-        misfit = jnp.mean(critic.misfit(FEATURES, SKILL, TARGETS))
+        misfit = jnp.mean(critic.nll(FEATURES, SKILL, TARGETS))
         return misfit, {}
 
     @quick
     def descended(critic):
         def step(critic, _):
-            return descend(backbone._transform, loss, critic)[0], None
+            return gradient_step(backbone.transform, loss, critic)[0], None
 
-        return jax.lax.scan(step, learner(backbone._transform, critic), None, length=500)[0].params
+        return jax.lax.scan(step, learner(backbone.transform, critic), None, length=500)[0].params
 
     np.testing.assert_allclose(descended(critic).values(FEATURES, SKILL), TARGETS, atol=0.3)

@@ -83,31 +83,31 @@ def test_other_images_than_the_convolutions_are_made_for_are_refused():
 
 
 @cache
-def understanding():
-    return quick(lambda model, batch: model.understand(batch, KEY))
+def inferring():
+    return quick(lambda model, batch: model.infer(batch, KEY))
 
 
 def test_states_have_their_shapes_and_samples_are_one_hot():
-    understood, prior = understanding()(world(), sequences())
-    posterior = understood.posterior
-    assert posterior.deter.shape == (3, 5, 6)
-    assert posterior.sample.shape == posterior.logits.shape == prior.shape == (3, 5, 2, 3)
-    assert posterior.feature.shape == (3, 5, 12)
-    assert understood.embedding.shape == (3, 5, 5)
-    np.testing.assert_array_equal(np.sort(posterior.sample, axis=-1), np.broadcast_to([0, 0, 1], (3, 5, 2, 3)))
+    posterior, prior = inferring()(world(), sequences())
+    states = posterior.states
+    assert states.deter.shape == (3, 5, 6)
+    assert states.sample.shape == states.logits.shape == prior.shape == (3, 5, 2, 3)
+    assert states.feature.shape == (3, 5, 12)
+    assert posterior.embedding.shape == (3, 5, 5)
+    np.testing.assert_array_equal(np.sort(states.sample, axis=-1), np.broadcast_to([0, 0, 1], (3, 5, 2, 3)))
 
 
 def test_a_state_is_that_of_the_recurrence():
     model, batch = world(), sequences()
-    understood, prior = understanding()(model, batch)
-    states = understood.posterior
+    posterior, prior = inferring()(model, batch)
+    states = posterior.states
     dynamics = model.dynamics
-    fresh = dynamics.advance(jnp.zeros(6), jnp.zeros((2, 3)), jnp.zeros(2))
+    fresh = dynamics.transition(jnp.zeros(6), jnp.zeros((2, 3)), jnp.zeros(2))
     np.testing.assert_allclose(states.deter[1, 0], fresh, atol=1e-6)
-    later = dynamics.advance(states.deter[1, 2], states.sample[1, 2], batch.action[1, 3])
+    later = dynamics.transition(states.deter[1, 2], states.sample[1, 2], batch.action[1, 3])
     np.testing.assert_allclose(states.deter[1, 3], later, atol=1e-6)
-    np.testing.assert_allclose(prior[1, 3], dynamics.expect(later), atol=1e-5)
-    both = jnp.concatenate([later, understood.embedding[1, 3]])
+    np.testing.assert_allclose(prior[1, 3], dynamics.infer_prior(later), atol=1e-5)
+    both = jnp.concatenate([later, posterior.embedding[1, 3]])
     logits = dynamics.posterior_logits(jax.nn.elu(dynamics.posterior(both)))
     np.testing.assert_allclose(states.logits[1, 3].reshape(-1), logits, atol=1e-5)
 
@@ -121,11 +121,11 @@ def test_nothing_is_remembered_across_a_beginning():
         # The action that led to a beginning is not of this episode.
         action=jnp.concatenate([other.action[:, :3], cut.action[:, 3:]], axis=1),
     )
-    one, two = (understanding()(world(), data)[0].posterior for data in (cut, changed))
+    one, two = (inferring()(world(), data)[0].states for data in (cut, changed))
     assert (one.deter[:, 1] != two.deter[:, 1]).any()
     for left, right in zip(one, two, strict=True):
         np.testing.assert_array_equal(left[:, 2:], right[:, 2:])
-    uncut = understanding()(world(), batch)[0].posterior
+    uncut = inferring()(world(), batch)[0].states
     assert (uncut.deter[:, 2] != one.deter[:, 2]).any()
 
 
@@ -197,8 +197,8 @@ def each(head, features):
 
 def test_the_loss_is_half_the_squared_error_summed_over_an_observation():
     batch = sequences()
-    (value, (understood, metrics)), _ = descent()(world(), batch)
-    features = understood.posterior.feature
+    (value, (posterior, metrics)), _ = descent()(world(), batch)
+    features = posterior.states.feature
     misses = each(world().decoder, features) - np.asarray(batch.obs)
     assert metrics["observation_loss"] == pytest.approx(0.5 * (misses**2).sum(axis=-1).mean(), rel=1e-4)
     misses = each(world().reward, features)[:, :, 0] - np.asarray(batch.reward)
@@ -225,11 +225,11 @@ def test_every_part_of_the_model_gets_a_gradient():
 
 def test_the_head_for_ends_learns_the_ends():
     assert world().ends is None
-    np.testing.assert_array_equal(world().going_on(jnp.zeros((2, 3, 12))), 1)
+    np.testing.assert_array_equal(world().continue_prob(jnp.zeros((2, 3, 12))), 1)
     ending = eqx.tree_at(lambda one: one.ends, world(), world().reward, is_leaf=lambda leaf: leaf is None)
     batch = sequences()
-    (_, (understood, metrics)), _ = descent()(ending, batch._replace(discount=batch.discount.at[:, -1].set(0.0)))
-    going_on = np.asarray(ending.going_on(understood.posterior.feature), float)
+    (_, (posterior, metrics)), _ = descent()(ending, batch._replace(discount=batch.discount.at[:, -1].set(0.0)))
+    going_on = np.asarray(ending.continue_prob(posterior.states.feature), float)
     expected = -np.log(np.concatenate([going_on[:, :-1], 1 - going_on[:, -1:]], axis=1)).mean()
     assert metrics["end_loss"] == pytest.approx(expected, rel=1e-4)
     assert jax.eval_shape(lambda: replace(TINY, predict_ends=True).init(KEY, VECTOR, Extrinsic())).world.params.ends
@@ -271,6 +271,10 @@ def moving_dots(rows, times, seed):
     return plain._replace(obs=jnp.asarray(obs), action=jnp.zeros((rows, times, 1)))
 
 
+def seen_by_the_model(batch):
+    return batch._replace(obs=prepared(batch.obs))
+
+
 def test_frames_are_decoded_as_seen_up_to_the_context_and_unseen_after_it():
     context, seen = 3, moving_dots(2, 6, seed=0)
     world = SEER.init(KEY, DOT, Extrinsic()).world.params
@@ -288,15 +292,17 @@ def test_frames_are_decoded_as_seen_up_to_the_context_and_unseen_after_it():
 @pytest.mark.slow
 def test_held_out_images_are_foreseen_better_than_by_copying_the_last_one():
     model = SEER.init(jax.random.key(0), DOT, Extrinsic()).world
-    improve = jax.jit(lambda model, batch, key: SEER._improve_world(model, None, batch, key)[0])
-    data = moving_dots(512, 16, seed=0)
+    improve = jax.jit(lambda model, batch, key: SEER._improve_world(model, batch, jnp.ones(()), key)[0])
+    data = seen_by_the_model(moving_dots(512, 16, seed=0))
     generator = np.random.default_rng(0)
     for update in range(700):
         chosen = generator.integers(0, 512, 32)
         model = improve(model, Sequences(*(part[chosen] for part in data)), jax.random.key(update))
     held_out, context = moving_dots(64, 16, seed=1), 8
     truth = np.asarray(prepared(held_out.obs))
-    predicted = np.asarray(jax.jit(lambda model, batch: model.predict(batch, context, KEY))(model.params, held_out))
+    predicted = np.asarray(
+        jax.jit(lambda model, batch: model.predict(batch, context, KEY))(model.params, seen_by_the_model(held_out))
+    )
     assert predicted.shape == (64, 16, 16, 16, 3)
     assert ((predicted - truth)[:, :context] ** 2).mean() < 0.5 * truth[:, :context].var()
     errors = ((predicted - truth)[:, context:] ** 2).mean(axis=(0, 2, 3, 4))

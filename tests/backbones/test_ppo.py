@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,7 @@ from probes import (
     probe_state,
     quick,
 )
+from scipy.stats import beta
 
 from skillscape.backbones.ppo import PPO, Sample, _in_minibatches, advantages
 from skillscape.objectives.diayn import DIAYN
@@ -217,6 +219,114 @@ def test_normalised_inputs_are_standardised_by_the_running_moments(act, skilled_
     np.testing.assert_allclose(found, act(skilled_agent, (), OBS, SKILL, jax.random.key(0), False), atol=1e-4)
 
 
+def concentrations(networks, obs, skill):
+    """α and β of every action dimension, by loops."""
+    x = np.concatenate([obs, SMALL.skill_scale * skill]).astype(float)
+    for index, layer in enumerate(networks.policy.layers):
+        x = np.asarray(layer.weight, float) @ x + np.asarray(layer.bias, float)
+        x = np.maximum(x, 0) if index < len(networks.policy.layers) - 1 else x
+    return np.split(np.log1p(np.exp(x)) + SMALL.least_concentration, 2)
+
+
+def log_density(alpha, beta_, action):
+    """On [0, 1], which actions are stretched from."""
+    return beta.logpdf((action + 1) / 2, alpha, beta_).sum()
+
+
+def test_the_likelihood_of_actions_is_that_of_the_policy(skilled_agent):
+    action = np.random.default_rng(1).uniform(-0.9, 0.9, (ROWS, 2)).astype(np.float32)
+    found = SMALL.log_prob(skilled_agent, *map(jnp.asarray, (OBS, SKILL, action)))
+    networks = skilled_agent.networks.params
+    expected = [
+        log_density(*concentrations(networks, obs, skill), one)
+        for obs, skill, one in zip(OBS, SKILL, action, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_likelihood_is_finite_at_the_ends_of_the_range(skilled_agent):
+    found = SMALL.log_prob(skilled_agent, jnp.asarray(OBS), jnp.asarray(SKILL), jnp.ones((ROWS, 2)).at[:, 0].set(-1.0))
+    assert np.isfinite(found).all()
+
+
+# The controller
+
+
+@pytest.fixture(scope="module")
+def controlled(skilled_agent):
+    return SMALL.with_controller(skilled_agent, jax.random.key(5), SPEC, 4)
+
+
+def tilted(agent):
+    """Shares that depend on the state."""
+    last = jnp.asarray(np.random.default_rng(0).normal(size=(4, SMALL.hidden[0])), jnp.float32)
+    networks = eqx.tree_at(lambda net: net.controller.layers[-1].weight, agent.networks.params, 3 * last)
+    return agent._replace(networks=agent.networks._replace(params=networks))
+
+
+def shares(agent, obs):
+    logits = np.asarray(agent.networks.params.controller(jnp.asarray(obs)), float)
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def mixed(agent, obs):
+    """Σ_z c(z|s) α(s, z) and the same of β."""
+    single = [concentrations(agent.networks.params, obs, skill) for skill in np.eye(4)]
+    return np.tensordot(shares(agent, obs), np.array(single), 1)
+
+
+def test_a_controller_begins_as_a_uniform_mixture_of_unchanged_skills(controlled, skilled_agent):
+    np.testing.assert_array_equal(shares(controlled, OBS[0]), np.full(4, 0.25))
+    before, after = skilled_agent.networks.params, controlled.networks.params
+    jax.tree.map(np.testing.assert_array_equal, (after.policy, after.value), (before.policy, before.value))
+    assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(controlled.networks.opt_state))
+
+
+@pytest.mark.parametrize("change", [lambda agent: agent, tilted], ids=["uniform", "tilted"])
+def test_a_controller_mixes_concentrations_whatever_the_skill(controlled, act, change):
+    agent = change(controlled)
+    found = [np.asarray(act(agent, (), OBS, skill, jax.random.key(0), False)) for skill in (SKILL, 5 * SKILL[::-1])]
+    np.testing.assert_array_equal(*found)
+    action = np.random.default_rng(1).uniform(-0.9, 0.9, (ROWS, 2)).astype(np.float32)
+    likelihood = SMALL.log_prob(agent, *map(jnp.asarray, (OBS, SKILL, action)))
+    for row, obs in enumerate(OBS):
+        alpha, beta_ = mixed(agent, obs)
+        np.testing.assert_allclose(found[0][row], 2 * (alpha - 1) / (alpha + beta_ - 2) - 1, rtol=1e-3, atol=1e-4)
+        assert likelihood[row] == pytest.approx(log_density(alpha, beta_, action[row]), rel=1e-3, abs=1e-4)
+    uniform = change(controlled) is controlled
+    assert (max(shares(agent, OBS[0])) > 0.4) != uniform
+
+
+def test_a_controller_reads_normalised_observations(controlled):
+    moments = Moments(jnp.array([100.0, -50.0]), jnp.array([4.0, 9.0]), jnp.float32(1000))
+    normalising = replace(SMALL, normalise_inputs=True)
+    far = OBS * np.float32([2, 3]) + np.float32([100, -50])
+    agent = tilted(controlled)
+    rest = jnp.asarray(SKILL), jax.random.key(0), False
+    found, _ = normalising.act(agent._replace(moments=moments), (), jnp.asarray(far), *rest)
+    expected, _ = SMALL.act(agent, (), jnp.asarray(OBS), *rest)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_a_controller_learns_and_so_do_the_skills_it_mixes(controlled):
+    generator = np.random.default_rng(0)
+    data = rollout(4)._replace(
+        obs=jnp.asarray(generator.normal(size=(3, 4, 2)), jnp.float32),
+        action=jnp.asarray(generator.uniform(-0.9, 0.9, (3, 4, 2)), jnp.float32),
+        reward=jnp.asarray(generator.normal(size=(3, 4)), jnp.float32),
+    )
+    after, _, metrics = quick(lambda *rest: SMALL.learn(rest[0], SKILLED, None, *rest[1:]))(
+        controlled, data, jax.random.key(2)
+    )
+    old, new = controlled.networks.params, after.networks.params
+    assert kinds(after) == kinds(controlled)
+    assert (old.controller.layers[-1].bias != new.controller.layers[-1].bias).any()
+    assert (old.policy.layers[-1].weight != new.policy.layers[-1].weight).any()
+    assert all(np.isfinite(value) for value in metrics.values())
+    kept = SMALL.adapt(after, jax.random.key(3)).networks.params
+    jax.tree.map(np.testing.assert_array_equal, kept.controller, new.controller)
+
+
 # Learning keeps its shape
 
 
@@ -280,6 +390,29 @@ def test_adapting_keeps_the_policy_and_the_moments(learned):
     adapted = quick(PROBE_PPO.adapt)(agent, jax.random.key(5))
     kept = (agent.networks.params.policy, agent.moments)
     jax.tree.map(np.testing.assert_array_equal, (adapted.networks.params.policy, adapted.moments), kept)
+
+
+def test_adapting_keeps_the_value_where_asked(learned):
+    _, agent = learned
+    adapted = quick(lambda *rest: PROBE_PPO.adapt(*rest, keep_critic=True))(agent, jax.random.key(5))
+    jax.tree.map(np.testing.assert_array_equal, adapted.networks.params, agent.networks.params)
+    assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(adapted.networks.opt_state))
+
+
+def test_a_policy_that_was_adapted_acts_as_before_and_learns_a_task(learned):
+    _, agent = learned
+    places = jnp.array([[-1.0, 0.0], [1.0, 0.0]])
+    adapted = PROBE_PPO.for_task(pretrained=True).adapt(agent, jax.random.key(5))
+    before, after = (
+        PROBE_PPO.act(one, (), places, jnp.zeros((2, 0)), jax.random.key(0), False)[0] for one in (agent, adapted)
+    )
+    np.testing.assert_array_equal(before, after)
+    state = probe_state(0)._replace(agent=adapted)
+    for _ in range(40):
+        state, _ = compiled_probe_iteration()(ACTION, state)
+    actions, _ = PROBE_PPO.act(state.agent, (), places, jnp.zeros((2, 0)), jax.random.key(0), False)
+    assert actions[0, 0] < -0.7
+    assert actions[1, 0] > 0.7
 
 
 def test_adapting_starts_value_and_optimiser_afresh(learned):

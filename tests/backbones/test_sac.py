@@ -12,7 +12,6 @@ from probes import quick
 
 from skillscape.backbones.sac import SAC
 from skillscape.dists import SquashedNormal
-from skillscape.errors import UserError
 from skillscape.objectives.becl import BeCL
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
@@ -337,8 +336,3 @@ def test_a_reward_one_step_ahead_reaches_the_action_before_it():
     reward, discount = np.where(first, 0.0, obs), np.where(first, 0.5, 0.0)
     agent = trained_on(obs[:, None], action, reward, discount, after[:, None], rounds=4)
     assert best_actions(agent, [[0.0]])[0] > 0.3
-
-
-def test_images_are_refused():
-    with pytest.raises(UserError, match="images, which SAC does not learn from"):
-        SAC().init(jax.random.key(0), EnvSpec((64, 64, 3), 2, 50), Extrinsic())

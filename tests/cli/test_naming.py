@@ -4,14 +4,15 @@ import json
 import os
 import sys
 
-import fake_runs
 import gymnasium
 import pytest
+from laid_out import configuration
 
-from skillscape.api import finetune, skill_returns
+import skillscape
 from skillscape.cli import main
-from skillscape.envs import modules
+from skillscape.envs import gymnasium_modules as modules
 from skillscape.errors import UserError
+from skillscape.training.run import Run
 
 ENV = "gym/evilmod:Evil-v0"
 MODULE = """
@@ -27,8 +28,9 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(modules, "_trusted", set())
+    monkeypatch.setattr("skillscape.envs.families.gymnasium._benchmarks", {})
     (tmp_path / "evilmod.py").write_text(MODULE)
-    run = fake_runs.job_run(tmp_path / "run", "diayn", "gym/Pendulum-v1", phase="pretrain")
+    run = Run.create(tmp_path / "run", configuration("diayn", "gym/Pendulum-v1")).folder
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "env": ENV}))
     # Enough of a snapshot for the environment to be asked for.
@@ -53,7 +55,8 @@ def refused(capsys, *arguments):
     [
         ("evaluate", "run"),
         ("video", "run"),
-        ("finetune", "run", "--task", "walker_walk"),
+        ("finetune", "run"),
+        ("train", "--env", "gym/Pendulum-v1", "--out", "run", "--resume"),
         ("pretrain", "diayn", "--env", "gym/Pendulum-v1", "--preset", "smoke", "--out", "run", "--resume"),
         ("pretrain", "diayn", "--preset", "smoke", "--out", "run", "--resume"),
     ],
@@ -62,25 +65,41 @@ def test_a_run_folder_imports_nothing(here, capsys, monkeypatch, arguments):
     monkeypatch.syspath_prepend(here)  # as `python -m skillscape` does
     answer = refused(capsys, *arguments)
     assert not (here / "imported").exists()
-    if arguments[0] != "pretrain":
+    if arguments[0] not in ("pretrain", "train"):
         assert f"'evilmod', which a run folder alone may not import: say --env {ENV} if you trust it" in answer
 
 
 @pytest.mark.parametrize("arguments", [("plot", "run"), ("report", "run")])
 def test_pictures_and_reports_need_no_environment(here, capsys, monkeypatch, arguments):
     monkeypatch.syspath_prepend(here)
-    fake_runs.write_log(here / "run" / "metrics.csv", ["step", "reward"], [[1000, 0.1], [2000, 0.2]])
+    for log, column in (("metrics", "reward"), ("evaluation", "return")):
+        (here / "run" / f"{log}.csv").write_text(f"step,{column}\r\n1000,0.1\r\n2000,0.2\r\n")
+    (here / "run" / "results.json").write_text('{"measures": {"return": 0.2}}')
     main(list(arguments))
     assert not (here / "imported").exists()
 
 
 def test_from_python_neither(here, monkeypatch):
     monkeypatch.syspath_prepend(here)
-    with pytest.raises(UserError, match="in Python, import evilmod first"):
-        skill_returns("run")
-    with pytest.raises(UserError, match="in Python, import evilmod first"):
-        finetune("run", "walker_walk", out="tuned")
+    run = skillscape.load("run")
+    for use in (
+        lambda: run.spec,
+        lambda: run.policy(),
+        lambda: skillscape.evaluate("run"),
+        lambda: skillscape.finetune("run", out="tuned"),
+        lambda: skillscape.finetune(run, out="tuned"),
+        lambda: skillscape.pretrain("diayn", "gym/Pendulum-v1", out="run", resume=True),
+    ):
+        with pytest.raises(UserError, match=r"in Python, import evilmod first|env: gym/evilmod:Evil-v0 in the run"):
+            use()
     assert not (here / "imported").exists()
+
+
+def test_a_user_who_names_it_in_python_allows_it(here, monkeypatch):
+    monkeypatch.syspath_prepend(here)
+    with pytest.raises(UserError, match=r"is not a checkpoint: arrays\.safetensors is missing"):
+        skillscape.finetune("run", ENV, out="tuned")
+    assert (here / "imported").exists()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +108,9 @@ def test_from_python_neither(here, monkeypatch):
         ("evaluate", "run", "--env", ENV),
         ("video", "run", "--env", ENV),
         ("finetune", "run", "--task", ENV),
-        ("finetune", "run", "--task", "walker_walk", "--env", ENV),
+        ("finetune", "run", "--env", ENV),
+        ("finetune", "--env", ENV, "run"),
+        ("train", "--env", ENV, "--steps", "0"),
     ],
 )
 def test_what_the_user_names_is_imported_from_the_current_folder(here, capsys, arguments):
@@ -106,15 +127,20 @@ def test_another_environment_than_the_run_s_is_not_allowed(here, capsys):
 
 def test_training_finds_a_module_in_the_current_folder(here, capsys):
     answer = refused(capsys, "pretrain", "diayn", "--env", ENV, "--steps", "0")
-    assert "--steps must be at least 1" in answer
+    assert "--steps must be above zero" in answer
     assert (here / "imported").exists()
 
 
-def test_a_sweep_names_its_environments(here, capsys):
-    (here / "grid.toml").write_text(f'name = "grid"\nmethods = ["diayn"]\nenvs = ["{ENV}"]\npreset = "smoke"\n')
-    main(["sweep", "grid.toml", "--dry-run"])
-    assert (here / "imported").exists()
-    assert ENV in capsys.readouterr().out
+@pytest.mark.parametrize("name", ["evilmod", "evilmod:Evil", "../evilmod"])
+@pytest.mark.parametrize("part", ["objective", "backbone"])
+def test_what_a_run_folder_calls_its_method_or_backbone_is_not_imported(here, capsys, monkeypatch, part, name):
+    monkeypatch.syspath_prepend(here)
+    config = json.loads((here / "run" / "config.json").read_text())
+    config[part]["name"] = name
+    (here / "run" / "config.json").write_text(json.dumps(config))
+    for arguments in (("evaluate", "run"), ("plot", "run"), ("finetune", "run")):
+        assert "which is not registered" in refused(capsys, *arguments)
+    assert not (here / "imported").exists()
 
 
 def test_debug_shows_what_python_said(here, capsys):
@@ -135,7 +161,7 @@ def test_debug_shows_what_python_said(here, capsys):
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
 def test_a_lock_that_is_something_else_is_neither_followed_nor_waited_for(here, capsys, kind):
-    run, victim = fake_runs.maze_run(here / "maze"), here / "victim"
+    run, victim = Run.create(here / "maze", configuration()).folder, here / "victim"
     if kind == "pipe":
         (run / ".lock").unlink(missing_ok=True)
         os.mkfifo(run / ".lock")

@@ -10,7 +10,7 @@ from gymnasium.envs.registration import namespace, registry
 from gymnasium.utils.env_checker import check_env
 
 from skillscape.envs import gym as maze_gym
-from skillscape.envs.layouts import builtin_layouts, parse_layout
+from skillscape.envs.mazes.layouts import builtin_layouts, parse_layout
 from skillscape.errors import UserError
 
 NAMES = [f"skillscape/{name}-v0" for name in builtin_layouts()]
@@ -120,7 +120,7 @@ def test_a_bare_environment_asks_to_be_reset():
 
 
 def test_copies_of_a_maze_share_their_compiled_step():
-    assert maze_gym.MazeEnv("square_c")._step is maze_gym.MazeEnv("square_c")._step
+    assert maze_gym.MazeEnv("square_c")._inner._functions is maze_gym.MazeEnv("square_c")._inner._functions
 
 
 def test_changing_an_observation_does_not_move_the_agent():
@@ -151,3 +151,23 @@ def test_the_picture_shows_walls_path_and_agent():
     assert colour(second, 0, -0.5) not in (white, red)
     assert colour(second, 0.2, -0.5) == white
     assert gymnasium.make("skillscape/square_a-v0").unwrapped.render() is None
+
+
+def test_a_task_pays_in_its_cell():
+    env = gymnasium.make("skillscape/square_a-v0", task="reach:4,0")
+    env.reset(seed=0)
+    down = np.array([0, -1], np.float32)
+    rewards = [env.step(down)[1] for _ in range(6)]
+    assert rewards[0] == 0
+    assert rewards[-1] == 1
+    with pytest.raises(UserError, match="no free cell in row 0, column 1"):
+        maze_gym.MazeEnv(task="reach:0,1")
+
+
+def test_an_episode_that_is_over_asks_to_be_reset():
+    env = maze_gym.MazeEnv(parse_layout("S.", "mine"))
+    env.reset(seed=0)
+    for _ in range(50):
+        env.step(np.zeros(2))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(2))

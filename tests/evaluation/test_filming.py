@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import toys  # noqa: F401  makes gym/toys:… known
 
-from skillscape.envs.drawing import make_drawn
+from skillscape.envs.registry import family_of
 from skillscape.evaluation.filming import Filmer
 
 
@@ -28,7 +28,7 @@ class Film(NamedTuple):
 
 
 def film(env="gym/toys:Seen-v0", **wish):
-    filmer = Filmer(make_drawn(env, None), Pusher())
+    filmer = Filmer(family_of(env).drawn(env), Pusher())
     shown = []
     earned = filmer.film(jnp.ones(()), np.array([1, 0], np.float32), shown.append, seed=0, **wish)
     filmer.close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillscape.envs.layouts import load_layout, parse_layout
+from skillscape.envs.mazes.layouts import load_layout, parse_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import (
     coverage,

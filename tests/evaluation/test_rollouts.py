@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skillscape.backbones.ppo import PPO
-from skillscape.envs.mazes import make_maze
+from skillscape.envs.mazes.maze import make_maze
 from skillscape.evaluation.rollouts import SHOWN, skill_rollouts
 from skillscape.objectives.extrinsic import Extrinsic
 

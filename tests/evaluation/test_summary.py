@@ -5,7 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from skillscape.evaluation.summary import bootstrap_interval, few_seeds_note, summarise, summarise_measured
+from skillscape.evaluation.summary import (
+    bootstrap_interval,
+    few_seeds_note,
+    median_index,
+    summarise,
+    summarise_measured,
+)
 
 
 def test_mean_and_raw_values_are_exact():
@@ -100,3 +106,8 @@ def test_bad_values_are_refused(values, sentence):
 def test_bad_settings_are_refused(confidence, resamples):
     with pytest.raises(ValueError, match="confidence"):
         summarise([1.0, 2.0], confidence=confidence, resamples=resamples)
+
+
+@pytest.mark.parametrize(("values", "place"), [([3.0], 0), ([1.0, 9.0, 5.0], 2), ([4.0, 1.0, 3.0, 2.0], 3)])
+def test_the_seed_in_the_middle_is_the_lower_one_of_two(values, place):
+    assert median_index(values) == place

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from skillscape.cli import main
-from skillscape.experiments import comparison, pictures, urlb
+from skillscape.cli.execution import Execution
+from skillscape.experiments.engine import Report
+from skillscape.experiments.paper import registry
+from skillscape.experiments.results import Results
 
 PROJECT = Path(__file__).parents[2]
 README = (PROJECT / "README.md").read_text()
@@ -18,14 +21,10 @@ COMMANDS = re.findall(r"^\| `(skillscape reproduce [^`]*)` \|.*\| ([^|]*) \|$", 
 def written(monkeypatch):
     """Folders that results would go to; nothing is trained."""
     folders = []
-    for module, name in ((comparison, "compare"), (urlb, "run_benchmark")):
-        monkeypatch.setattr(module, name, lambda *_: [])
-    for module, name in ((comparison, "table"), (urlb, "score_table")):
-        monkeypatch.setattr(module, name, lambda *_: "")
-    monkeypatch.setattr(comparison, "write", lambda *given: folders.append(given[-1]) or [])
-    monkeypatch.setattr(urlb, "write_benchmark", lambda *given: folders.append(given[-1]) or [])
-    monkeypatch.setattr(pictures, "draw_bonus", lambda *given: folders.append(given[-1]) or [])
-    monkeypatch.setattr("skillscape.api.pretrain", lambda *_, **__: [None])
+    monkeypatch.setattr(Execution, "train", lambda *_: Report())
+    monkeypatch.setattr(Results, "read", lambda *_: None)
+    for kind in registry().values():
+        monkeypatch.setattr(kind, "analyse", lambda *given: folders.append(given[3]) or [])
     return folders
 
 

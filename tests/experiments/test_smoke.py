@@ -5,15 +5,16 @@ import json
 import pytest
 
 from skillscape.cli import main
-from skillscape.experiments.mazes import EXPERIMENTS
-from skillscape.experiments.urlb import BENCHMARKS
+from skillscape.experiments.benchmark import Benchmark
+from skillscape.experiments.comparison import Comparison
+from skillscape.experiments.paper import registry
 
 pytestmark = pytest.mark.slow
 SMALL = {"pixels": ["--domains", "walker-pixels", "--methods", "dreamer", "sd3"]}
 WALKER = ["--domains", "walker", "--methods", "sd3"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", [name for name, kind in registry().items() if issubclass(kind, Comparison)])
 def test_maze_experiments(name, tmp_path):
     folders = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     main(["reproduce", name, "--preset", "smoke", "--seeds", "2", *folders])
@@ -25,7 +26,7 @@ def test_maze_experiments(name, tmp_path):
         assert {path.name for path in folder.iterdir()} >= {"table.md", "trajectories.png", "curves.png"}
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [name for name, kind in registry().items() if issubclass(kind, Benchmark)])
 def test_benchmarks(name, tmp_path):
     folders = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     main(["reproduce", name, "--preset", "smoke", "--seeds", "1", *SMALL.get(name, WALKER), *folders])

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from skillscape import presets
 from skillscape.objectives import registry
 from skillscape.objectives.apt import APT
 from skillscape.objectives.rnd import RND
 from skillscape.objectives.smm import SMM
-from skillscape.presets import hosted_settings
 from skillscape.types import Experience, Spec
 
 ROWS, SPEC = 12, Spec((5,), 2)
@@ -27,7 +27,7 @@ def random_batch(skills, seed=0):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_imagined_step_is_paid_for_where_it_leads(method):
-    objective = hosted_settings(method, "walker-pixels", "smoke").objective
+    objective = presets.get(method, "urlb-pixels", "walker-pixels", "smoke").objective
     state = objective.init(jax.random.key(0), SPEC)
     batch = random_batch(objective.skills)
     other = random_batch(objective.skills, seed=1)

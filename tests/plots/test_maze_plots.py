@@ -4,13 +4,12 @@ import itertools
 import subprocess
 import sys
 
-import matplotlib.image
 import numpy as np
 import pytest
+from figure_texts import assert_no_text_collides, size_of, texts
 from matplotlib.collections import LineCollection
-from matplotlib.text import Text
 
-from skillscape.envs.layouts import load_layout
+from skillscape.envs.mazes.layouts import load_layout
 from skillscape.plots import mazes, style
 
 SQUARE = load_layout("square_a")
@@ -25,54 +24,6 @@ def scattered(layout, skills, rollouts=3, steps=6):
     positions = middles + generator.uniform(-0.45, 0.45, size=(*shape, 2))
     positions[:, :, 0] = layout.evaluation_start
     return positions
-
-
-def curves(methods=("SD3", "DIAYN"), seeds=4):
-    generator = np.random.default_rng(0)
-    steps = np.arange(1, 6) * 50_000
-    return {
-        measure: {method: (steps, generator.uniform(0.2, 0.9, size=(seeds, 5))) for method in methods}
-        for measure in ("coverage", "distinguishability", "return per episode")
-    }
-
-
-@pytest.fixture
-def saved(monkeypatch):
-    """The figures that were saved, besides their files."""
-    figures = []
-
-    def keep(figure, path):
-        figures.append(figure)
-        style.save(figure, path)
-
-    monkeypatch.setattr(mazes, "save", keep)
-    return figures
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
-
-
-def undrawn_labels(figure):
-    """Labels of ticks outside of the view: they exist as objects, with text, but matplotlib does not draw them."""
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        yield from (tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high)
-
-
-def assert_no_text_collides(figure):
-    figure.draw_without_rendering()
-    undrawn = set(undrawn_labels(figure))
-    shown = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in undrawn]
-    assert len(shown) > 2
-    for text, other in itertools.combinations(shown, 2):
-        overlap = text.get_window_extent().overlaps(other.get_window_extent())
-        assert not overlap, f"{text.get_text()!r} overlaps {other.get_text()!r}"
-
-
-def size_of(path):
-    height, width = matplotlib.image.imread(path).shape[:2]
-    return width, height
 
 
 @pytest.mark.parametrize("skills", [3, 10, 11, 20, 35])
@@ -184,59 +135,6 @@ def test_density_maps_share_a_scale_or_not(saved, tmp_path, shared_scale):
     assert panels[0].images[0].get_array().mask.sum() == 16 * 8
 
 
-def test_curves_show_mean_band_and_names(saved, tmp_path):
-    given = curves()
-    path = tmp_path / "curves.png"
-    mazes.curves_figure(given, path, note="250K environment steps, 4 seeds")
-    (figure,) = saved
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "coverage (fraction of quarter-cells)",
-        "I(S;Z) (nats)",
-        "return per episode",
-    ]
-    for axes, lines in zip(figure.axes, given.values(), strict=True):
-        for drawn, band, (steps, values) in zip(axes.lines, axes.collections, lines.values(), strict=True):
-            np.testing.assert_array_equal(drawn.get_xdata(), steps)
-            np.testing.assert_allclose(drawn.get_ydata(), values.mean(axis=0))
-            low, high = band.get_paths()[0].vertices[:, 1].min(), band.get_paths()[0].vertices[:, 1].max()
-            assert values.min() <= low < values.mean(axis=0).min()
-            assert values.max() >= high > values.mean(axis=0).max()
-    told = texts(figure)
-    assert "250K environment steps, 4 seeds" in told
-    assert told.count("SD3") == told.count("DIAYN") == 1
-    assert_no_text_collides(figure)
-    width, height = size_of(path)
-    assert 1200 < width < 3000
-    assert 400 < height < 1500
-
-
-def test_one_seed_is_a_line_without_a_band(saved, tmp_path):
-    mazes.curves_figure({"reach": {"SD3": (np.array([1, 2]), np.array([[0.1, 0.2]]))}}, tmp_path / "curves.png")
-    (axes,) = saved[0].axes
-    assert (len(axes.lines), len(axes.collections)) == (1, 0)
-
-
-def test_a_curve_of_one_point_is_a_dot_and_its_band_an_upright_line(saved, tmp_path):
-    one, two = (np.array([1000]), np.array([[1.0], [3.0]])), (np.array([0, 9]), np.array([[1.0, 2.0]]))
-    mazes.curves_figure({"return": {"DIAYN": one}, "loss": {"DIAYN": two}}, tmp_path / "curves.png")
-    first, second = saved[0].axes
-    (dot,) = first.lines
-    assert (dot.get_marker(), dot.get_xdata().tolist(), dot.get_ydata().tolist()) == ("o", [1000], [2.0])
-    assert len(first.collections) == 2
-    assert second.lines[0].get_marker() == "None"
-    assert len(second.collections) == 0
-
-
-def test_methods_keep_their_look_when_one_is_missing(saved, tmp_path):
-    given = curves(("SD3", "DIAYN", "CIC"))
-    del given["distinguishability"]["SD3"]
-    mazes.curves_figure(given, tmp_path / "curves.png")
-    first, second, _ = saved[0].axes
-    colours = [line.get_color() for line in first.lines]
-    assert len(set(colours)) == 3
-    assert [line.get_color() for line in second.lines] == colours[1:]
-
-
 def test_panels_fill_rows_evenly():
     assert [style.grid_shape(count, 4) for count in (1, 4, 5, 6, 9)] == [(1, 1), (1, 4), (2, 3), (2, 3), (3, 3)]
     with pytest.raises(ValueError, match="at least one panel"):
@@ -276,19 +174,12 @@ def test_maps_refuse_positions_in_the_rock():
         mazes.visitation_maps(np.array([[[(0.0, 0.0), (1.0, -1.0)]]]), SQUARE)
 
 
-def test_settings_of_the_caller_survive(tmp_path):
-    with matplotlib.rc_context({"font.size": 17.0, "axes.spines.top": True}):
-        before = dict(matplotlib.rcParams)
-        mazes.curves_figure(curves(), tmp_path / "curves.png")
-        assert dict(matplotlib.rcParams) == before
-
-
 def test_figures_need_neither_jax_nor_pyplot(tmp_path):
     script = f"""
 import sys
 from pathlib import Path
 import numpy as np
-from skillscape.envs.layouts import load_layout
+from skillscape.envs.mazes.layouts import load_layout
 from skillscape.plots.mazes import Panel, trajectory_figure
 layout = load_layout("square_a")
 trajectory_figure([Panel("SD3", np.zeros((2, 2, 3, 2)), "caption")], layout, Path({str(tmp_path / "one.png")!r}))
@@ -298,3 +189,9 @@ assert not loaded, loaded
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert size_of(tmp_path / "one.png")[0] > 400
+
+
+def test_a_caption_says_what_is_known():
+    measures = {"coverage": 0.5, "reach": 0.25, "distinguishability": 1.0, "skill_accuracy": 0.75}
+    assert mazes.caption(measures) == "coverage 0.50 · reach 0.25 · I(S;Z) 1.00"
+    assert mazes.caption({**measures, "distinguishability": None}) == "coverage 0.50 · reach 0.25"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillscape.envs.layouts import builtin_layouts, load_layout
+from skillscape.envs.mazes.layouts import builtin_layouts, load_layout
 from skillscape.plots.maze_video import FRAMES_PER_STEP, maze_frames
 
 RED = np.array([1.0, 0.0, 0.0, 1.0])

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from skillscape.errors import UserError
-from skillscape.plots.video import SHEET_FRAMES, THUMBNAIL, Row, Strip, contact_sheet, recording, write_video
+from skillscape.plots.video import SHEET_FRAMES, THUMBNAIL, SheetRow, Strip, contact_sheet, recording, write_video
 
 av = pytest.importorskip("av")
 
@@ -119,7 +119,9 @@ def test_a_strip_spreads_over_a_film_of_any_length(length):
 def test_contact_sheet_is_dot_for_pixel(tmp_path):
     small = [np.full((60, 80, 3), 100 + 10 * column, np.uint8) for column in range(3)]
     large = [np.full((240, 320, 3), 40, np.uint8)] * 3
-    contact_sheet([Row("skill 0\nreturn 3.0", small), Row("skill 1", large)], tmp_path / "sheet.png", "a title")
+    contact_sheet(
+        [SheetRow("skill 0\nreturn 3.0", small), SheetRow("skill 1", large)], tmp_path / "sheet.png", "a title"
+    )
     image = (imread(tmp_path / "sheet.png")[..., :3] * 255).round().astype(int)
     assert image.shape[1] - 3 * (THUMBNAIL + 4) in range(60, 160)  # the labels
     for value, area in ((100, 60 * 80), (110, 60 * 80), (120, 60 * 80), (40, 3 * 120 * 160)):
@@ -131,7 +133,7 @@ def test_contact_sheet_is_dot_for_pixel(tmp_path):
 
 def test_light_pictures_are_framed(tmp_path):
     white = np.full((60, 80, 3), 255, np.uint8)
-    contact_sheet([Row("", [white, white]), Row("", [white, white])], tmp_path / "sheet.png")
+    contact_sheet([SheetRow("", [white, white]), SheetRow("", [white, white])], tmp_path / "sheet.png")
     image = (imread(tmp_path / "sheet.png")[..., :3] * 255).round().astype(int)
     grey = ((image > 100) & (image < 220)).all(axis=2)
     assert grey.sum() == 4 * (2 * 82 + 2 * 60)

@@ -15,6 +15,7 @@ from skillscape.training.files import (
     read_json,
     read_results,
     write_json,
+    writing_to,
 )
 
 GOOD = {"a": [1, 2.5, None, True], "state": 2**127, "text": "π", "deep": {"b": [[[0]]]}}
@@ -91,6 +92,13 @@ def test_writing_goes_through_no_link(tmp_path):
     write_json(tmp_path / "one.json", GOOD)
     assert other.read_text() == "years of work"
     assert not (tmp_path / "one.json").is_symlink()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UserError) as caught, writing_to(tmp_path / "file" / "plots"):
+        (tmp_path / "file" / "plots").mkdir(parents=True)
+    assert str(caught.value) == f"Cannot write to {tmp_path}/file/plots: Not a directory; choose another --out."
 
 
 def test_a_lock_that_is_a_link_is_refused(tmp_path):

@@ -1,41 +1,40 @@
 """Logs: exact numbers, clean resumption, and the words of a progress line."""
 
-import struct
-
 import pytest
 from full_disk import fill
-from tensorboardX.proto.event_pb2 import Event
-from tensorboardX.record_writer import masked_crc32c
 
 from skillscape.errors import Notice, Unwritable, UserError
 from skillscape.training import log
-from skillscape.training.log import MetricsLog, Pace, common_curve, read_metrics
+from skillscape.training.log import CsvLog, Pace, common_curve, read_metrics
 
 TENTH, HUGE = 0.1, 1.2345678901234567e300
 
 
-def write_rows(folder, steps, resume_at=0, name="metrics"):
+def write_rows(folder, steps, resume_at=0):
     folder.mkdir(exist_ok=True)
-    with MetricsLog(folder, name, resume_at) as metrics:
+    with CsvLog(folder / "metrics.csv", resume_at) as metrics:
         for step in steps:
-            metrics.write(step, {"loss": step / 3, "reward": -step / 7}, {"steps_per_second": 12.0})
+            metrics.write(step, {"loss": step / 3, "reward": -step / 7})
 
 
 def test_every_digit_is_kept(tmp_path):
-    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+    with CsvLog(tmp_path / "metrics.csv", 0) as metrics:
         metrics.write(5, {"small": TENTH, "huge": HUGE})
     assert read_metrics(tmp_path / "metrics.csv") == {"step": [5.0], "small": [TENTH], "huge": [HUGE]}
 
 
 def test_a_row_is_on_disk_as_soon_as_it_is_written(tmp_path):
-    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+    with CsvLog(tmp_path / "metrics.csv", 0) as metrics:
         metrics.write(5, {"small": TENTH})
         assert (tmp_path / "metrics.csv").read_bytes() == b"step,small\r\n5,0.1\r\n"
 
 
-def test_wall_clock_times_stay_out_of_the_table(tmp_path):
-    write_rows(tmp_path, [10])
-    assert list(read_metrics(tmp_path / "metrics.csv")) == ["step", "loss", "reward"]
+def test_a_run_that_begins_keeps_not_even_a_row_of_step_0(tmp_path):
+    write_rows(tmp_path, [0, 10])
+    write_rows(tmp_path, [0], resume_at=-1)
+    assert read_metrics(tmp_path / "metrics.csv")["step"] == [0]
+    write_rows(tmp_path, [10], resume_at=0)
+    assert read_metrics(tmp_path / "metrics.csv")["step"] == [0, 10]
 
 
 @pytest.mark.parametrize("stopped_after", [0, 10, 30, 40])
@@ -68,7 +67,7 @@ def test_a_table_without_rows_starts_again(tmp_path, content):
 
 def test_columns_cannot_change(tmp_path):
     write_rows(tmp_path, [10])
-    with MetricsLog(tmp_path, "metrics", 10) as metrics, pytest.raises(UserError, match="other columns than this run"):
+    with CsvLog(tmp_path / "metrics.csv", 10) as metrics, pytest.raises(UserError, match="other columns than this run"):
         metrics.write(20, {"loss": 1.0})
 
 
@@ -145,7 +144,7 @@ def test_a_file_that_is_no_table_is_a_users_error(tmp_path, content):
     with pytest.raises(UserError, match="does not name the columns; restore it, or delete it"):
         read_metrics(tmp_path / "metrics.csv")
     with pytest.raises(UserError, match="does not name the columns; restore it, or delete it"):
-        MetricsLog(tmp_path, "metrics", 10)
+        CsvLog(tmp_path / "metrics.csv", 10)
     assert (tmp_path / "metrics.csv").read_bytes() == content
 
 
@@ -171,27 +170,8 @@ def test_curves_of_several_runs_are_drawn_where_all_have_rows():
 # A disk that is full
 
 
-def test_a_full_disk_costs_tensorboard_and_not_the_table(tmp_path):
-    with MetricsLog(tmp_path, "metrics", 0) as metrics:
-        metrics.write(10, {"loss": 0.5})
-        fill("tfevents")
-        with pytest.warns(Notice, match=r"No space left on device.*goes on without TensorBoard"):
-            metrics.write(20, {"loss": 0.75})
-        for step in range(30, 200, 10):
-            metrics.write(step, {"loss": 0.75})
-    assert len(read_metrics(tmp_path / "metrics.csv")["step"]) == 19
-    assert scalars(tmp_path) == [("metrics/loss", 10, 0.5)]
-
-
-def test_a_folder_that_tensorboard_cannot_have_costs_tensorboard_alone(tmp_path):
-    (tmp_path / "tensorboard").write_text("in the way")
-    with pytest.warns(Notice, match="goes on without TensorBoard"), MetricsLog(tmp_path, "metrics", 0) as metrics:
-        metrics.write(10, {"loss": 0.5})
-    assert read_metrics(tmp_path / "metrics.csv")["loss"] == [0.5]
-
-
 def test_a_table_on_a_full_disk_is_one_sentence(tmp_path):
-    with MetricsLog(tmp_path, "metrics", 0) as metrics:
+    with CsvLog(tmp_path / "metrics.csv", 0) as metrics:
         metrics.write(10, {"loss": 0.5})
         fill("metrics.csv")
         with pytest.raises(Unwritable, match=r"metrics\.csv cannot be written \(No space left on device\).*--resume"):
@@ -199,47 +179,7 @@ def test_a_table_on_a_full_disk_is_one_sentence(tmp_path):
     assert read_metrics(tmp_path / "metrics.csv")["step"] == [10]
 
 
-# TensorBoard
-
-
-def scalars(folder):
-    """All (tag, step, value) of the TensorBoard files in a folder."""
-    return [(value.tag, event.step, value.simple_value) for event in events(folder) for value in event.summary.value]
-
-
-def events(folder):
-    """The events of the TensorBoard files in a folder, each of which has to be a chain of whole records."""
-    found = []
-    for path in sorted((folder / "tensorboard").iterdir()):
-        content, at = path.read_bytes(), 0
-        while at < len(content):
-            (length, check) = struct.unpack_from("<QI", content, at)
-            assert check == masked_crc32c(content[at : at + 8])
-            found.append(Event.FromString(content[at + 12 : at + 12 + length]))
-            at += length + 16
-        assert at == len(content)
-    return found
-
-
-def test_two_logs_of_one_run_share_the_tensorboard_folder(tmp_path):
-    with MetricsLog(tmp_path, "metrics", 0) as metrics, MetricsLog(tmp_path, "evaluation", 0) as evaluation:
-        metrics.write(10, {"loss": 0.5}, {"steps_per_second": 12.0})
-        evaluation.write(10, {"coverage": 0.25})
-        metrics.write(20, {"loss": 0.75})
-    assert sorted(scalars(tmp_path)) == [
-        ("evaluation/coverage", 10, 0.25),
-        ("metrics/loss", 10, 0.5),
-        ("metrics/loss", 20, 0.75),
-        ("metrics/steps_per_second", 10, 12.0),
-    ]
-
-
-def test_events_of_work_that_was_lost_are_to_be_forgotten(tmp_path):
-    write_rows(tmp_path, [10, 20])
-    write_rows(tmp_path, [20], resume_at=10)
-    marks = [event.step for event in events(tmp_path) if event.HasField("session_log")]
-    assert marks == [11]
-    assert [step for tag, step, _ in scalars(tmp_path) if tag == "metrics/loss"] == [10, 20, 20]
+# The pace
 
 
 @pytest.fixture

@@ -6,21 +6,25 @@ Reinforcement Learning Benchmark, NeurIPS 2021 (Datasets and Benchmarks).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
-from skillscape.backbones.base import ReplayedBackbone
+from skillscape.backbones.base import TooShort, VectorBackbone
+from skillscape.backbones.controller import controlled, mixture
+from skillscape.backbones.off_policy import improve_critic, lower_value, rewarded, sample_transitions, value_width
 from skillscape.dists import TruncatedNormal
-from skillscape.errors import UserError
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, ema, learner
-from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Spec, Transitions, View
+from skillscape.optim import Learner, adam, ema, gradient_step, learner
+from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
+from skillscape.replay import Replay, Visible
+from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 
 class Trunk(eqx.Module):
@@ -65,9 +69,8 @@ class Actor(eqx.Module):
         """μ(s, z), or the controller's mixture."""
         if self.controller is None:
             return self._mean(obs, skill)
-        share = jax.nn.softmax(self.controller(obs))
-        means = jax.vmap(lambda one: self._mean(obs, one))(jnp.eye(skill.shape[0]))
-        return share @ means
+        mean: Float[Array, " a"] = mixture(self.controller, obs, lambda each: self._mean(obs, each), skill.shape[0])
+        return mean
 
     def _mean(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " a"]:
         hidden = jax.nn.relu(self.hidden(self.trunk(jnp.concatenate([obs, skill]))))
@@ -119,79 +122,71 @@ class DDPGAgent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
+class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     """DDPG with twin critics on a shared trunk, constant action noise and n-step returns."""
 
-    view: ClassVar[View] = "transitions"
     name: ClassVar[str] = "ddpg"
     label: ClassVar[str] = "DDPG"
 
-    width: int = 1024
-    """Of every hidden layer."""
-    batch_size: int = 1024
-    learning_rate: float = 1e-4
-    discount: float = 0.99
-    """γ."""
-    steps_ahead: int = 3
+    width: Annotated[int, POSITIVE] = 1024
+    """Width of every hidden layer of actor and critic."""
+    batch_size: Annotated[int, POSITIVE] = 1024
+    """Transitions of a learning step."""
+    learning_rate: Annotated[float, POSITIVE] = 1e-4
+    """Adam's step size for actor and critic."""
+    discount: Annotated[float, FRACTION] = 0.99
+    """Discount factor γ."""
+    steps_ahead: Annotated[int, POSITIVE] = 3
     """n of the n-step returns."""
-    target_rate: float = 0.01
+    target_rate: Annotated[float, FRACTION, POSITIVE] = 0.01
     """τ: how far the target critic moves at each learning step."""
-    action_deviation: float = 0.2
-    """σ of the policy, in both phases."""
-    noise_clip: float = 0.3
+    action_deviation: Annotated[float, POSITIVE] = 0.2
+    """Standard deviation of the policy's action noise, in pre-training and in fine-tuning."""
+    noise_clip: Annotated[float, POSITIVE] = 0.3
     """How far from its mean an action may be in the losses; acting does not clip."""
-    update_every: int = 2
+    update_every: Annotated[int, POSITIVE] = 2
     """Environment steps for each learning step."""
-    random_steps: int = 4_000
+    random_steps: Annotated[int, NON_NEGATIVE] = 4_000
     """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
-    replay_capacity: int = 1_000_000
-    """Transitions."""
+    replay_capacity: Annotated[int, POSITIVE] = 1_000_000
+    """Transitions that the replay buffer holds."""
     pairs: Literal["n-step", "one-step"] = "n-step"
     """What objectives see as s': s_{t+n} with its value at γⁿ, as URLB, or s_{t+1} with its value at γ."""
     fresh_target: bool = True
     """Fine-tuning starts with a random target critic, as URLB; otherwise with a copy of the critic."""
 
     @property
-    def schedule(self) -> Schedule:
-        """When to act at random, learn, and from how much."""
-        return Schedule(
-            self.random_steps,
-            self.update_every,
-            self.batch_size,
-            self.steps_ahead,
-            self.discount,
-            self.replay_capacity,
-        )
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate)
+
+    def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DDPGAgent:
+        """Fresh networks; the target is a copy of the critic. Outside jit only: see ``nets.orthogonal``."""
+        inputs = self.observation_width(env_spec) + objective.skills.width
+        actor_key, critic_key = jax.random.split(key)
+        actor = Actor.create(actor_key, inputs, self.width, env_spec.action_dim)
+        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, value_width(objective))
+        return DDPGAgent(learner(self._transform, actor), learner(self._transform, critic), critic)
 
     def for_task(self, *, pretrained: bool) -> "DDPG":
         """Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with."""
         del pretrained
         return replace(self, pairs="n-step")
 
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate)
+    def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
+        """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
+        critic_key, target_key = jax.random.split(key)
+        old = agent.critic.params
+        width, inputs = old.trunk.linear.weight.shape
+        outputs = old.bias.shape[1]
+        fresh = Critic.create(critic_key, inputs, width, outputs)
+        critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
+        target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
+        return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
 
-    def objective_spec(self, env_spec: EnvSpec) -> Spec:
-        """The observations themselves."""
-        return Spec(env_spec.obs_shape, env_spec.action_dim)
-
-    def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DDPGAgent:
-        """Fresh networks; the target is a copy of the critic. Outside jit only: see ``nets.orthogonal``."""
-        if env_spec.is_image:
-            raise UserError("This environment shows images, which DDPG does not learn from: choose Dreamer.")
-        (observations,) = env_spec.obs_shape
-        inputs = observations + objective.skills.width
-        outputs = objective.skills.width if objective.critic_head == "skill" else 1
-        actor_key, critic_key = jax.random.split(key)
-        actor = Actor.create(actor_key, inputs, self.width, env_spec.action_dim)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, outputs)
-        return DDPGAgent(learner(self._transform, actor), learner(self._transform, critic), critic)
-
-    def initial_carry(self, rows: int) -> tuple[()]:
-        """Nothing is carried."""
-        del rows
-        return ()
+    def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
+        network = MLP.create(key, self.observation_width(env_spec), (self.width,), skills)
+        return agent._replace(actor=learner(self._transform, controlled(agent.actor.params, network)))
 
     def policy_params(self, agent: DDPGAgent) -> Actor:
         """The actor is all that acting reads."""
@@ -221,52 +216,59 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
         """How likely the policy is to take these actions."""
         return self._policy(agent.actor.params, obs, skill).log_prob(action)
 
+    @property
+    def schedule(self) -> Schedule:
+        """When to act at random, learn, and from how much."""
+        return Schedule(
+            self.random_steps,
+            self.update_every,
+            self.batch_size,
+            self.steps_ahead,
+            self.discount,
+            self.replay_capacity,
+        )
+
+    def sample(
+        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+    ) -> Transitions | None:
+        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
+        del skill
+        return sample_transitions(replay, visible, self.batch_size * updates)
+
+    def too_short(self, steps: int) -> TooShort | None:
+        """An n-step return needs n steps."""
+        if steps >= self.steps_ahead:
+            return None
+        return TooShort(f"returns over {self.steps_ahead} steps", "steps_ahead", steps)
+
     def learn(
         self, agent: DDPGAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
-        """Batch → model update → rewards → critic → actor → target.
-
-        A method of several updates per step gets a batch of as many equal parts, one for each; the last part is what
-        the agent learns from.
-        """
+        """Batch → model update → rewards → critic → actor → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        parts = batch.split(objective.updates_per_step)
-        metrics: Metrics = {}
-        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
-            objective_state, metrics = objective.update(objective_state, self._seen(part), update_key)
-        batch = parts[-1]
-        seen = self._seen(batch)
-        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
-        reward = jax.lax.stop_gradient(reward)
-
-        discount = batch.next_discount if self.pairs == "one-step" else batch.discount
-        next_action = self._policy(agent.actor.params, seen.next_obs, batch.skill).sample(
+        batch, reward, objective_state, metrics = rewarded(
+            objective, objective_state, batch, self._experience, model_key, reward_key
+        )
+        next_obs, discount = self._next(batch)
+        next_action = self._policy(agent.actor.params, next_obs, batch.skill).sample(
             jax.random.normal(target_key, batch.action.shape), self.noise_clip
         )
-        next_value = jnp.min(jax.vmap(agent.target)(seen.next_obs, batch.skill, next_action), axis=-1)
-        critic, critic_metrics = self._improve_critic(agent.critic, batch, reward + discount * next_value)
+        next_value = lower_value(agent.target, next_obs, batch.skill, next_action)
+        critic, critic_metrics = improve_critic(self._transform, agent.critic, batch, reward + discount * next_value)
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = self._improve_actor(agent.actor, critic.params, batch, noise)
         target = ema(agent.target, critic.params, self.target_rate)
-        metrics = {**metrics, **reward_metrics, **critic_metrics, **actor_metrics, "reward": jnp.mean(reward)}
-        return DDPGAgent(actor, critic, target), objective_state, metrics
+        return DDPGAgent(actor, critic, target), objective_state, {**metrics, **critic_metrics, **actor_metrics}
 
-    def _seen(self, batch: Transitions) -> Experience:
+    def _next(self, batch: Transitions) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
+        """The state that an action is judged by, and what its value counts for."""
+        if self.pairs == "one-step":
+            return batch.next_obs, batch.next_discount
+        return batch.end_obs, batch.discount
+
+    def _experience(self, batch: Transitions) -> Experience:
         """What objectives see of a batch."""
-        next_obs = batch.next_obs if self.pairs == "one-step" else batch.end_obs
-        return Experience(batch.obs, batch.action, next_obs, batch.skill, batch.reward)
-
-    def _improve_critic(
-        self, critic: Learner[Critic], batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Learner[Critic], Metrics]:
-        """The sum of both critics' mean squared errors."""
-
-        def loss(critic: Critic) -> tuple[Float[Array, ""], Metrics]:
-            values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-            error = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-            return error, {"critic_loss": error, "value": jnp.mean(values)}
-
-        return descend(self._transform, loss, critic)
+        return Experience(batch.obs, batch.action, self._next(batch)[0], batch.skill, batch.reward)
 
     def _improve_actor(
         self, actor: Learner[Actor], critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
@@ -275,37 +277,7 @@ class DDPG(ReplayedBackbone[DDPGAgent, Transitions]):
 
         def loss(actor: Actor) -> tuple[Float[Array, ""], Metrics]:
             action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
-            value = jnp.mean(jnp.min(jax.vmap(critic)(batch.obs, batch.skill, action), axis=-1))
+            value = jnp.mean(lower_value(critic, batch.obs, batch.skill, action))
             return -value, {"actor_loss": -value}
 
-        return descend(self._transform, loss, actor)
-
-    def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
-        """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
-        critic_key, target_key = jax.random.split(key)
-        old = agent.critic.params
-        width, inputs = old.trunk.linear.weight.shape
-        outputs = old.bias.shape[1]
-        fresh = Critic.create(critic_key, inputs, width, outputs)
-        critic = old if keep_critic else eqx.tree_at(lambda one: one.trunk, fresh, old.trunk)
-        target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
-        return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
-
-    def objective_obs(
-        self, agent: DDPGAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
-    ) -> Shaped[Array, "t ..."]:
-        """The states themselves."""
-        del agent, action
-        return obs
-
-    def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
-        """The agent with a fresh controller over its skills, at first indifferent between them."""
-        (observations,) = env_spec.obs_shape
-        network = MLP.create(key, observations, (self.width,), skills)
-        indifferent = eqx.tree_at(
-            lambda one: (one.layers[-1].weight, one.layers[-1].bias), network, replace_fn=jnp.zeros_like
-        )
-        actor = eqx.tree_at(
-            lambda one: one.controller, agent.actor.params, indifferent, is_leaf=lambda leaf: leaf is None
-        )
-        return agent._replace(actor=learner(self._transform, actor))
+        return gradient_step(self._transform, loss, actor)

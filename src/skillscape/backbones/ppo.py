@@ -1,8 +1,8 @@
-"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, for environments in the compiled loop."""
+"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, on whole rollouts of the newest policy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,20 +10,27 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
-from skillscape.backbones.base import Backbone
+from skillscape.backbones.base import TooShort, VectorBackbone
+from skillscape.backbones.controller import controlled, mixture
 from skillscape.dists import Beta
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
+from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
 from skillscape.stats import Moments
-from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Rollout, Spec, View
+from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Rollout
 
 
 class ActorCritic(eqx.Module):
-    """Separate networks on (state, skill): the policy's 2a concentration logits, and the value."""
+    """Separate networks on (state, skill): the policy's 2a concentration logits, and the value.
+
+    With a ``controller``, c(z|s), the policy's concentrations are mixed over all skills by c(z|s): the skill it is
+    given does not matter then.
+    """
 
     policy: MLP
     value: MLP
+    controller: MLP | None = None
 
 
 class PPOAgent(NamedTuple):
@@ -69,31 +76,38 @@ def advantages(
 
 
 @dataclass(frozen=True)
-class PPO(Backbone[PPOAgent, Rollout]):
+class PPO(VectorBackbone[PPOAgent, Rollout]):
     """PPO with a Beta policy and separate policy and value networks."""
 
-    view: ClassVar[View] = "rollout"
+    name: ClassVar[str] = "ppo"
+    label: ClassVar[str] = "PPO"
+    on_policy: ClassVar[bool] = True
 
-    episodes: int = 50
+    episodes: Annotated[int, POSITIVE] = 50
     """Episodes collected for one iteration."""
-    hidden: tuple[int, ...] = (128, 128)
-    discount: float = 0.99
-    """γ."""
-    trace_decay: float = 0.98
+    hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
+    """Widths of the hidden layers of policy and value network."""
+    discount: Annotated[float, FRACTION] = 0.99
+    """Discount factor γ."""
+    trace_decay: Annotated[float, FRACTION] = 0.98
     """λ of the generalised advantages."""
-    clip: float = 0.2
+    clip: Annotated[float, POSITIVE] = 0.2
     """ε of the clipped objective."""
-    epochs: int = 4
-    minibatches: int = 10
-    model_epochs: int = 4
+    epochs: Annotated[int, POSITIVE] = 4
+    """Passes of policy and value network over each batch."""
+    minibatches: Annotated[int, POSITIVE] = 10
+    """Parts that each pass takes a batch in, with a gradient step for each."""
+    model_epochs: Annotated[int, POSITIVE] = 4
     """Passes of the objective's own model over each batch, in ``minibatches`` parts."""
-    learning_rate: float = 3e-4
-    epsilon: float = 1e-3
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
+    """Adam's step size for policy and value network."""
+    epsilon: Annotated[float, POSITIVE] = 1e-3
     """Adam's ε."""
-    entropy: float = 0.1
+    entropy: Annotated[float, NON_NEGATIVE] = 0.1
     """Weight of the policy's entropy, the mean over action dimensions."""
     value_weight: float = 1.0
-    skill_scale: float = 3.0
+    """Weight of the value network's error in the loss."""
+    skill_scale: Annotated[float, POSITIVE] = 3.0
     """Factor on the skill at the networks' input; at one, fresh skills act so much alike that none has a region."""
     normalise_inputs: bool = True
     """Standardise observations by their running moments: a skill then weighs as much beside them in every maze."""
@@ -104,14 +118,9 @@ class PPO(Backbone[PPOAgent, Rollout]):
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate, epsilon=self.epsilon)
 
-    def objective_spec(self, env_spec: EnvSpec) -> Spec:
-        """The observations themselves."""
-        return Spec(env_spec.obs_shape, env_spec.action_dim)
-
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> PPOAgent:
         """Fresh networks."""
-        (observations,) = env_spec.obs_shape
-        inputs = observations + objective.skills.width
+        inputs = self.observation_width(env_spec) + objective.skills.width
         policy_key, value_key = jax.random.split(key)
         networks = ActorCritic(
             policy=MLP.create(policy_key, inputs, self.hidden, 2 * env_spec.action_dim),
@@ -119,23 +128,53 @@ class PPO(Backbone[PPOAgent, Rollout]):
         )
         return PPOAgent(learner(self._transform, networks), Moments.create(env_spec.obs_shape))
 
-    def initial_carry(self, rows: int) -> tuple[()]:
-        """Nothing is carried."""
-        del rows
-        return ()
+    def for_task(self, *, pretrained: bool) -> "PPO":
+        """The same settings."""
+        del pretrained
+        return self
+
+    def adapt(self, agent: PPOAgent, key: RandomKey, *, keep_critic: bool = False) -> PPOAgent:
+        """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
+        networks = agent.networks.params
+        if not keep_critic:
+            sizes = [layer.weight.shape for layer in networks.value.layers]
+            value = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
+            networks = ActorCritic(networks.policy, value, networks.controller)
+        return PPOAgent(learner(self._transform, networks), agent.moments)
+
+    def with_controller(self, agent: PPOAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> PPOAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser."""
+        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
+        return agent._replace(networks=learner(self._transform, controlled(agent.networks.params, network)))
+
+    def policy_params(self, agent: PPOAgent) -> PPOAgent:
+        """All of it: a policy reads the moments of its inputs too."""
+        return agent
 
     def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
         normalised = agent.moments.normalise(obs) if self.normalise_inputs else obs
         return jnp.concatenate([normalised, self.skill_scale * skill], axis=-1)
 
     def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
-        concentrations = jax.nn.softplus(jax.vmap(networks.policy)(inputs)) + self.least_concentration
+        controller = networks.controller
+        if controller is None:
+            concentrations = self._concentrations(jax.vmap(networks.policy)(inputs))
+        else:
+            skills = controller.layers[-1].bias.shape[0]
+
+            def mixed(obs: Float[Array, " d"]) -> Float[Array, " c"]:
+                def under(skill: Float[Array, " z"]) -> Float[Array, " c"]:
+                    return self._concentrations(networks.policy(jnp.concatenate([obs, self.skill_scale * skill])))
+
+                concentrations: Float[Array, " c"] = mixture(controller, obs, under, skills)
+                return concentrations
+
+            concentrations = jax.vmap(mixed)(inputs[:, :-skills])
         alpha, beta = jnp.split(concentrations, 2, axis=-1)
         return Beta(alpha, beta)
 
-    def policy_params(self, agent: PPOAgent) -> PPOAgent:
-        """All of it: a policy reads the moments of its inputs too."""
-        return agent
+    def _concentrations(self, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
+        return jax.nn.softplus(logits) + self.least_concentration
 
     def act(
         self,
@@ -149,6 +188,25 @@ class PPO(Backbone[PPOAgent, Rollout]):
         """A draw from the policy, or its mode."""
         actions = self._policy(policy.networks.params, self._inputs(policy, obs, skill))
         return (actions.sample(key) if explore else actions.mode()), carry
+
+    def log_prob(
+        self, agent: PPOAgent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
+    ) -> Float[Array, " n"]:
+        """How likely the policy is to take these actions."""
+        policy = self._policy(agent.networks.params, self._inputs(agent, obs, skill))
+        # At ±1 itself the density is zero; the policy's own draws stay this far off, others' may not.
+        return policy.log_prob(jnp.clip(action, -1 + 2e-6, 1 - 2e-6))
+
+    def steps_per_iteration(self, env_spec: EnvSpec) -> int:
+        """``episodes`` whole episodes."""
+        return self.episodes * env_spec.horizon
+
+    def too_short(self, steps: int) -> TooShort | None:
+        """Every part of a batch needs a step."""
+        rows = self.episodes * steps
+        if rows >= self.minibatches:
+            return None
+        return TooShort(f"{self.minibatches} parts of {self.episodes} of them", "minibatches", rows)
 
     def learn(
         self, agent: PPOAgent, objective: Objective[Any], objective_state: PyTree, batch: Rollout, key: RandomKey
@@ -191,7 +249,7 @@ class PPO(Backbone[PPOAgent, Rollout]):
         def improve(
             learner: Learner[ActorCritic], step: tuple[Sample, RandomKey]
         ) -> tuple[Learner[ActorCritic], Metrics]:
-            return descend(self._transform, lambda networks: self._loss(networks, step[0]), learner)
+            return gradient_step(self._transform, lambda networks: self._loss(networks, step[0]), learner)
 
         networks_learner, metrics = _in_minibatches(
             improve, agent.networks, samples, self.epochs, self.minibatches, key
@@ -217,15 +275,6 @@ class PPO(Backbone[PPOAgent, Rollout]):
             "entropy": entropy,
             "clipped": jnp.mean(jnp.abs(ratio - 1) > self.clip),
         }
-
-    def adapt(self, agent: PPOAgent, key: RandomKey, *, keep_critic: bool = False) -> PPOAgent:
-        """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
-        networks = agent.networks.params
-        if keep_critic:
-            return PPOAgent(learner(self._transform, networks), agent.moments)
-        sizes = [layer.weight.shape for layer in networks.value.layers]
-        fresh = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
-        return PPOAgent(learner(self._transform, ActorCritic(networks.policy, fresh)), agent.moments)
 
 
 def _flatten(field: Float[Array, "t e ..."]) -> Float[Array, "n ..."]:

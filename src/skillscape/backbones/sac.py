@@ -6,21 +6,25 @@ worth of target entropy (Park et al., METRA: Scalable Unsupervised RL with Metri
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
-from skillscape.backbones.base import ReplayedBackbone
+from skillscape.backbones.base import VectorBackbone
+from skillscape.backbones.controller import controlled, mixture
+from skillscape.backbones.off_policy import improve_critic, lower_value, rewarded, sample_transitions, value_width
 from skillscape.dists import SquashedNormal
-from skillscape.errors import UserError
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, ema, learner
-from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Spec, Transitions, View
+from skillscape.optim import Learner, adam, ema, gradient_step, learner
+from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
+from skillscape.replay import Replay, Visible
+from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 LOG_STD_RANGE = (-10.0, 2.0)
 
@@ -37,10 +41,14 @@ class Actor(eqx.Module):
     def __call__(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " out"]:
         """Means, then log standard deviations."""
         if self.controller is None:
-            return self.network(jnp.concatenate([obs, skill]))
-        share = jax.nn.softmax(self.controller(obs))
-        outputs = jax.vmap(lambda one: self.network(jnp.concatenate([obs, one])))(jnp.eye(skill.shape[0]))
-        return share @ outputs
+            return self._outputs(obs, skill)
+        outputs: Float[Array, " out"] = mixture(
+            self.controller, obs, lambda each: self._outputs(obs, each), skill.shape[0]
+        )
+        return outputs
+
+    def _outputs(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " out"]:
+        return self.network(jnp.concatenate([obs, skill]))
 
 
 class Critic(eqx.Module):
@@ -52,7 +60,7 @@ class Critic(eqx.Module):
     @staticmethod
     def create(key: RandomKey, inputs: int, hidden: tuple[int, ...], outputs: int) -> "Critic":
         """Two independent networks."""
-        return Critic(jax.vmap(lambda one: MLP.create(one, inputs, hidden, outputs))(jax.random.split(key)))
+        return Critic(jax.vmap(lambda head: MLP.create(head, inputs, hidden, outputs))(jax.random.split(key)))
 
     def __call__(
         self, obs: Float[Array, " d"], skill: Float[Array, " z"], action: Float[Array, " a"]
@@ -73,62 +81,43 @@ class SACAgent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SAC(ReplayedBackbone[SACAgent, Transitions]):
+class SAC(VectorBackbone[SACAgent, Transitions]):
     """Soft actor-critic: twin critics, a squashed Gaussian policy, and a temperature that holds its entropy."""
 
-    view: ClassVar[View] = "transitions"
     name: ClassVar[str] = "sac"
     label: ClassVar[str] = "SAC"
 
-    hidden: tuple[int, ...] = (1024, 1024)
+    hidden: Annotated[tuple[int, ...], POSITIVE] = (1024, 1024)
     """Widths of the hidden layers of actor and critics."""
-    batch_size: int = 256
+    batch_size: Annotated[int, POSITIVE] = 256
     """Transitions of a learning step."""
-    learning_rate: float = 1e-4
+    learning_rate: Annotated[float, POSITIVE] = 1e-4
     """Adam's step size for actor, critics and temperature."""
-    discount: float = 0.99
+    discount: Annotated[float, FRACTION] = 0.99
     """Discount factor γ."""
-    target_rate: float = 0.005
+    target_rate: Annotated[float, FRACTION, POSITIVE] = 0.005
     """τ: how far the target critic moves at each learning step."""
-    initial_temperature: float = 0.01
+    initial_temperature: Annotated[float, POSITIVE] = 0.01
     """Weight α of the policy's entropy at the start."""
     entropy_scale: float = 0.5
     """Target entropy in nats, as a negative multiple of the number of action dimensions."""
-    update_every: int = 2
+    update_every: Annotated[int, POSITIVE] = 2
     """Environment steps for each learning step."""
-    random_steps: int = 4_000
+    random_steps: Annotated[int, NON_NEGATIVE] = 4_000
     """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
-    replay_capacity: int = 1_000_000
+    replay_capacity: Annotated[int, POSITIVE] = 1_000_000
     """Transitions that the replay buffer holds."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """When to act at random, learn, and from how much; returns are one step long."""
-        return Schedule(self.random_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
-
-    def for_task(self, *, pretrained: bool) -> "SAC":
-        """The same settings."""
-        del pretrained
-        return self
 
     @property
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate)
 
-    def objective_spec(self, env_spec: EnvSpec) -> Spec:
-        """The observations themselves."""
-        return Spec(env_spec.obs_shape, env_spec.action_dim)
-
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> SACAgent:
         """Fresh networks; the target is a copy of the critic."""
-        if env_spec.is_image:
-            raise UserError("This environment shows images, which SAC does not learn from: choose Dreamer.")
-        (observations,) = env_spec.obs_shape
-        inputs = observations + objective.skills.width
-        outputs = objective.skills.width if objective.critic_head == "skill" else 1
+        inputs = self.observation_width(env_spec) + objective.skills.width
         actor_key, critic_key = jax.random.split(key)
         actor = Actor(MLP.create(actor_key, inputs, self.hidden, 2 * env_spec.action_dim), None)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, outputs)
+        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, value_width(objective))
         return self._agent(actor, critic)
 
     def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
@@ -141,10 +130,20 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
             critic,
         )
 
-    def initial_carry(self, rows: int) -> tuple[()]:
-        """Nothing is carried."""
-        del rows
-        return ()
+    def for_task(self, *, pretrained: bool) -> "SAC":
+        """The same settings."""
+        del pretrained
+        return self
+
+    def adapt(self, agent: SACAgent, key: RandomKey, *, keep_critic: bool = False) -> SACAgent:
+        """Keep the actor, and the critic where asked; fresh critics, optimisers and temperature otherwise."""
+        critic = agent.critic.params
+        return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
+
+    def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
+        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
+        return agent._replace(actor=learner(self._transform, controlled(agent.actor.params, network)))
 
     def policy_params(self, agent: SACAgent) -> Actor:
         """The actor is all that acting reads."""
@@ -173,47 +172,39 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
         """How likely the policy is to take these actions."""
         return self._policy(agent.actor.params, obs, skill).log_prob(action)
 
+    @property
+    def schedule(self) -> Schedule:
+        """When to act at random, learn, and from how much; returns are one step long."""
+        return Schedule(self.random_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
+
+    def sample(
+        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+    ) -> Transitions | None:
+        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
+        del skill
+        return sample_transitions(replay, visible, self.batch_size * updates)
+
     def learn(
         self, agent: SACAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[SACAgent, PyTree, Metrics]:
         """Batch → model update → rewards → critic → actor → temperature → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        parts = batch.split(objective.updates_per_step)
-        metrics: Metrics = {}
-        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
-            objective_state, metrics = objective.update(objective_state, _experience(part), update_key)
-        batch = parts[-1]
-        objective_state, reward, reward_metrics = objective.reward(objective_state, _experience(batch), reward_key)
-        reward = jax.lax.stop_gradient(reward)
-
+        batch, reward, objective_state, metrics = rewarded(
+            objective, objective_state, batch, _experience, model_key, reward_key
+        )
         temperature = jnp.exp(agent.log_temperature.params)
         policy = self._policy(agent.actor.params, batch.next_obs, batch.skill)
         noise = jax.random.normal(target_key, batch.action.shape)
-        next_value = jnp.min(jax.vmap(agent.target)(batch.next_obs, batch.skill, policy.sample(noise)), axis=-1)
+        next_value = lower_value(agent.target, batch.next_obs, batch.skill, policy.sample(noise))
         soft_value = next_value - temperature * policy.log_prob_of_noise(noise)
-        critic, critic_metrics = self._improve_critic(agent.critic, batch, reward + batch.next_discount * soft_value)
+        value_target = reward + batch.next_discount * soft_value
+        critic, critic_metrics = improve_critic(self._transform, agent.critic, batch, value_target)
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, (entropy, actor_metrics) = self._improve_actor(agent.actor, critic.params, temperature, batch, noise)
         log_temperature, temperature_metrics = self._improve_temperature(agent.log_temperature, entropy, batch)
         target = ema(agent.target, critic.params, self.target_rate)
-        metrics = {**metrics, **reward_metrics, **critic_metrics, **actor_metrics, **temperature_metrics}
-        return (
-            SACAgent(actor, critic, log_temperature, target),
-            objective_state,
-            {**metrics, "reward": jnp.mean(reward)},
-        )
-
-    def _improve_critic(
-        self, critic: Learner[Critic], batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Learner[Critic], Metrics]:
-        """The sum of both critics' mean squared errors."""
-
-        def loss(critic: Critic) -> tuple[Float[Array, ""], Metrics]:
-            values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-            error = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-            return error, {"critic_loss": error, "value": jnp.mean(values)}
-
-        return descend(self._transform, loss, critic)
+        metrics = {**metrics, **critic_metrics, **actor_metrics, **temperature_metrics}
+        return SACAgent(actor, critic, log_temperature, target), objective_state, metrics
 
     def _improve_actor(
         self,
@@ -227,12 +218,12 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
 
         def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Metrics]]:
             policy = self._policy(actor, batch.obs, batch.skill)
-            values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
+            values = lower_value(critic, batch.obs, batch.skill, policy.sample(noise))
             log_prob = policy.log_prob_of_noise(noise)
             error, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
             return error, (entropy, {"actor_loss": error, "policy_entropy": entropy})
 
-        return descend(self._transform, loss, actor)
+        return gradient_step(self._transform, loss, actor)
 
     def _improve_temperature(
         self, log_temperature: Learner[Float[Array, ""]], entropy: Float[Array, ""], batch: Transitions
@@ -243,29 +234,7 @@ class SAC(ReplayedBackbone[SACAgent, Transitions]):
         def loss(log_temperature: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
 
-        return descend(self._transform, loss, log_temperature)
-
-    def adapt(self, agent: SACAgent, key: RandomKey, *, keep_critic: bool = False) -> SACAgent:
-        """Keep the actor, and the critic where asked; fresh critics, optimisers and temperature otherwise."""
-        critic = agent.critic.params
-        return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
-
-    def objective_obs(
-        self, agent: SACAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
-    ) -> Shaped[Array, "t ..."]:
-        """The states themselves."""
-        del agent, action
-        return obs
-
-    def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
-        """The agent with a fresh controller over its skills, at first a uniform mixture."""
-        (observations,) = env_spec.obs_shape
-        network = MLP.create(key, observations, self.hidden[:1], skills)
-        uniform = eqx.tree_at(
-            lambda one: (one.layers[-1].weight, one.layers[-1].bias), network, replace_fn=jnp.zeros_like
-        )
-        actor = eqx.tree_at(lambda one: one.controller, agent.actor.params, uniform, is_leaf=lambda leaf: leaf is None)
-        return agent._replace(actor=learner(self._transform, actor))
+        return gradient_step(self._transform, loss, log_temperature)
 
 
 def _experience(batch: Transitions) -> Experience:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from skillscape.cli.lists import doctor_command, envs_command, methods_command
+from skillscape.cli.lists import backbones_command, doctor_command, envs_command, methods_command
 from skillscape.cli.look import evaluate_command, plot_command
+from skillscape.cli.naming import load_plugins
 from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
-from skillscape.cli.train import finetune_command, pretrain_command
+from skillscape.cli.train import finetune_command, pretrain_command, train_command
 from skillscape.cli.video import video_command
 from skillscape.errors import Interrupted, LeftOut, Notice, UserError, choose
 
@@ -23,9 +24,11 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
 
   methods             what can be trained, one line each
   envs                where it can be trained, one line each
+  backbones           the RL algorithms to train with, one line each
   doctor              what works on this machine, and what to install where something does not
   pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
   finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
+  train               learn a task from scratch        skillscape train --env walker --task walker_walk
   evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
   plot RUN            pictures of a run                skillscape plot runs/sd3
   video RUN           films of the skills of a run     skillscape video runs/sd3-walker
@@ -34,6 +37,7 @@ Unsupervised skill discovery: train an agent without reward, look at the skills 
   sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
 
 `skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
+`--plugin MODULE` with any command imports a module of yours first, which registers methods, backbones or environments.
 `--debug` with any command also shows the error of Python behind a sentence of skillscape.
 """
 
@@ -47,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = DEBUG in given
     given = [argument for argument in given if argument != DEBUG]
     try:
+        given = load_plugins(given)
         with _notices_printed() as left_out:
             _dispatch(given)
         if left_out:
@@ -100,9 +105,11 @@ def _dispatch(arguments: list[str]) -> None:
     commands = {
         "methods": methods_command,
         "envs": envs_command,
+        "backbones": backbones_command,
         "doctor": doctor_command,
         "pretrain": pretrain_command,
         "finetune": finetune_command,
+        "train": train_command,
         "evaluate": evaluate_command,
         "plot": plot_command,
         "video": video_command,

@@ -20,21 +20,22 @@ def _methods_options() -> None:
 
 def envs_command(arguments: list[str]) -> None:
     """List the environments, one line each."""
-    from skillscape.envs.host import HOST_ENVS
-    from skillscape.envs.layouts import builtin_layouts, load_layout
-    from skillscape.envs.urlb.tasks import DOMAINS
+    from skillscape.envs.registry import families
 
     tyro.cli(_envs_options, args=arguments, prog="skillscape envs")
-    rows = []
-    for name in builtin_layouts():
-        layout = load_layout(name)
-        size = f"{len(layout.cells)} cells, farthest {layout.farthest_distance} moves away"
-        rows.append((f"maze/{name}", f"{layout.note} ({size})"))
-    rows.append(("maze/PATH.txt", "your own maze, drawn in characters: # solid cell, . free cell, S start"))
-    for name, text in HOST_ENVS:
-        tasks = f" Tasks: {', '.join(DOMAINS[name].tasks)}." if name in DOMAINS else ""
-        rows.append((name, f"{text}{tasks}"))
-    print_table(rows)
+    print_table([row for family in families().values() for row in family.describe()])
+
+
+def backbones_command(arguments: list[str]) -> None:
+    """List the backbones, one line each."""
+    from skillscape.backbones import registry
+
+    tyro.cli(_backbones_options, args=arguments, prog="skillscape backbones")
+    print_table([(name, first_sentence(kind.__doc__)) for name, kind in registry().items()])
+
+
+def _backbones_options() -> None:
+    """List the RL algorithms that skills can be trained with, one line each."""
 
 
 def _envs_options() -> None:

@@ -1,8 +1,12 @@
-"""Numbers as people write them: 250000, 250_000, 250,000 or 2.5e5."""
+"""Values on the command line: numbers as people write them (250_000, 2.5e5), and KEY=VALUE pairs."""
 
-from typing import Annotated
+import ast
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from tyro.constructors import PrimitiveConstructorSpec
+
+from skillscape.errors import UserError
 
 
 def whole_number(text: str) -> int:
@@ -22,7 +26,7 @@ def whole_number(text: str) -> int:
     return int(value)
 
 
-_SPEC: PrimitiveConstructorSpec[int] = PrimitiveConstructorSpec(
+WHOLE_NUMBER: PrimitiveConstructorSpec[int] = PrimitiveConstructorSpec(
     nargs=1,
     metavar="INT",
     instance_from_str=lambda given: whole_number(given[0]),
@@ -30,5 +34,19 @@ _SPEC: PrimitiveConstructorSpec[int] = PrimitiveConstructorSpec(
     str_from_instance=lambda value: [f"{value}"],
 )
 
-Count = Annotated[int, _SPEC]
+Count = Annotated[int, WHOLE_NUMBER]
 """A whole number on the command line."""
+
+
+def keyword_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` pairs with values as Python writes them; what is no number, boolean, None or list is text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator or not key.isidentifier():
+            raise UserError(f"--env.kwargs takes KEY=VALUE pairs, not {pair!r}.")
+        try:
+            found[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[key] = text
+    return found

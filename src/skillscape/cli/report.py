@@ -34,8 +34,9 @@ def report_command(arguments: list[str]) -> None:
     if not options.runs:
         raise UserError("Say which runs to report on, for example `skillscape report runs`.")
     from skillscape.evaluation.scores import read_experts
-    from skillscape.experiments.report import gather, write_report
-    from skillscape.plots.page import plotly_script
+    from skillscape.reporting.files import write_report
+    from skillscape.reporting.html import plotly_script
+    from skillscape.reporting.report import gather
 
     # What would stop the writing is told before the reading, which may take a while.
     plotly_script()
@@ -45,7 +46,7 @@ def report_command(arguments: list[str]) -> None:
         options.runs,
         title=options.title,
         experts=experts,
-        tell=lambda line: print(line, file=sys.stderr, flush=True),
+        on_message=lambda line: print(line, file=sys.stderr, flush=True),
     )
     for path in write_report(report, options.out):
         print(path, flush=True)

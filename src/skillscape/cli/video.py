@@ -46,16 +46,18 @@ def video_command(arguments: list[str]) -> None:
     skill = _parsed(options.skill)
     allow_run(options.run, options.env)
 
-    from skillscape.experiments.videos import Wish, film_run
+    from skillscape.reporting.video import VideoRequest, make_videos
 
-    wish = Wish(skill, options.seed, options.steps, options.rollouts, options.size, options.shadows, options.imagined)
+    request = VideoRequest(
+        skill, options.seed, options.steps, options.rollouts, options.size, options.shadows, options.imagined
+    )
     countdowns: list[Countdown] = []
 
     def start(drawn_by: str, films: int) -> None:
         print(f"drawing with {_NAMES.get(drawn_by, drawn_by)}", file=sys.stderr)
         countdowns.append(Countdown(films))
 
-    for path in film_run(options.run, options.out, wish, start, lambda label: countdowns[0].next(label)):
+    for path in make_videos(options.run, options.out, request, start, lambda label: countdowns[0].next(label)):
         print(path, flush=True)
 
 

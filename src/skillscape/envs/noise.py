@@ -14,16 +14,16 @@ _STREAM = 0x6E6F6973
 
 @final
 class Noisy(HostEnv):
-    """Another environment, with N(0, deviation²) added to every entry of every observation.
+    """Another environment, with N(0, std²) added to every entry of every observation.
 
-    In images a deviation of 1 is the way from black to white; the result is rounded and cut to what an image can hold.
+    In images a std of 1 is the way from black to white; the result is rounded and cut to what an image can hold.
     The noise is a function of the episode's seed and of the step, so episodes can still be repeated to the last bit;
     the environment itself goes on as it would without. Rewards stay those of the true state.
     """
 
-    def __init__(self, inner: HostEnv, deviation: float) -> None:
+    def __init__(self, inner: HostEnv, std: float) -> None:
         self._inner = inner
-        self._deviation = np.float32(deviation)
+        self._std = np.float32(std)
         self._random = np.random.default_rng(_STREAM)
 
     @property
@@ -48,6 +48,6 @@ class Noisy(HostEnv):
     def _disturb(self, obs: np.ndarray) -> Shaped[np.ndarray, "..."]:
         noise = self._random.standard_normal(obs.shape, dtype=np.float32)
         if obs.dtype == np.uint8:
-            image: UInt8[np.ndarray, "..."] = np.clip(np.rint(obs + 255 * self._deviation * noise), 0, 255).astype("u1")
+            image: UInt8[np.ndarray, "..."] = np.clip(np.rint(obs + 255 * self._std * noise), 0, 255).astype("u1")
             return image
-        return obs.astype(np.float32) + self._deviation * noise
+        return obs.astype(np.float32) + self._std * noise

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from skillscape.evaluation.summary import percentile_interval
+
 Statistic = Callable[[Float[np.ndarray, "b runs tasks"]], Float[np.ndarray, " b"]]
 """One number for each of b score matrices."""
 
@@ -83,8 +85,7 @@ def estimate(
     if len(scores) == 1:
         return Estimate(value, None, None)
     drawn = statistic(resampled(scores, resamples, np.random.default_rng(seed)))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
+    low, high = percentile_interval(drawn, confidence)
     return Estimate(value, float(low), float(high))
 
 
@@ -113,8 +114,7 @@ def improvement_estimate(
         return None
     generator = np.random.default_rng(seed)
     pairs = zip(resampled(ours, resamples, generator), resampled(theirs, resamples, generator), strict=True)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile([probability_of_improvement(*pair) for pair in pairs], [tail, 1 - tail])
+    low, high = percentile_interval(np.array([probability_of_improvement(*pair) for pair in pairs]), confidence)
     return Estimate(probability_of_improvement(ours, theirs), float(low), float(high))
 
 
@@ -141,9 +141,7 @@ def profile_interval(
         return None
     drawn = np.sort(resampled(scores, resamples, np.random.default_rng(seed)).reshape(resamples, -1), axis=1)
     above = np.stack([1.0 - np.searchsorted(one, thresholds, side="right") / drawn.shape[1] for one in drawn])
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(above, [tail, 1 - tail], axis=0)
-    return low, high
+    return percentile_interval(above, confidence)
 
 
 def _check(scores: Float[np.ndarray, "runs tasks"]) -> None:

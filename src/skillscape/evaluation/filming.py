@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, PyTree, UInt8
 
 from skillscape.backbones.base import Backbone
-from skillscape.envs.drawing import Drawn
+from skillscape.envs.base import Drawn
+from skillscape.training.policy import compiled_act
 
 Show: TypeAlias = Callable[[UInt8[np.ndarray, "h w 3"]], None]
 """Takes one frame."""
@@ -21,13 +22,11 @@ class Filmer:
         """The environment to play in, and what acts."""
         self._drawn = drawn
         self._backbone = backbone
-        self._act = jax.jit(
-            lambda policy, carry, obs, skill: backbone.act(policy, carry, obs, skill, jax.random.key(0), False)
-        )
+        self._act = compiled_act(backbone, False)
 
     def film(
         self,
-        policy: PyTree,
+        params: PyTree,
         skill: Float[np.ndarray, " z"],
         show: Show,
         *,
@@ -37,14 +36,15 @@ class Filmer:
     ) -> float:
         """Return of the episode of a seed; of its first ``steps`` steps, each ``every``-th is shown, with the start.
 
-        What comes after them is played unseen, so that the return is that of a whole episode.
+        What comes after them is played unseen, so that the return is that of a whole episode. params: see
+        ``Backbone.policy_params``.
         """
         env = self._drawn.env
-        obs, carry = env.reset(seed), self._backbone.initial_carry(1)
+        obs, carry, key = env.reset(seed), self._backbone.initial_carry(1), jax.random.key(0)
         show(self._drawn.draw())
         earned, step = 0.0, 0
         while True:
-            actions, carry = self._act(policy, carry, obs[None], skill[None])
+            actions, carry = self._act(params, carry, obs[None], skill[None], key)
             result = env.step(np.asarray(actions[0]))
             obs, step = result.obs, step + 1
             earned += result.reward

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from skillscape.envs.layouts import Layout
+from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.skill_classifier import QUARTERS_PER_CELL, HeldOut, held_out
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from skillscape.backbones.base import Backbone
 from skillscape.envs.base import JaxEnv
 from skillscape.skills import SkillSpace
+from skillscape.training.policy import listed_skills
 from skillscape.types import RandomKey
 
 See: TypeAlias = Callable[[Shaped[Array, "n ..."]], Shaped[Array, "n ..."]]
@@ -78,7 +79,7 @@ def skill_rollouts(
 
     Of a continuum of skills, ``SHOWN`` are drawn, always the same ones.
     """
-    every = skills.all() if skills.count is not None else skills.sample(jax.random.key(0), SHOWN)
-    rows = jnp.repeat(every, per_skill, axis=0)
+    every = listed_skills(skills, SHOWN)
+    rows = np.repeat(every, per_skill, axis=0)
     obs = _compiled(env, backbone, explore, see)(policy, rows, jax.random.key(seed))
     return np.asarray(obs).reshape(every.shape[0], per_skill, *obs.shape[1:])

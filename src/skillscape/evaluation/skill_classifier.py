@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from skillscape.envs.layouts import Layout
+from skillscape.envs.mazes.layouts import Layout
 
 QUARTERS_PER_CELL = 16
 QUARTER_DIFFUSION = (0, 3, 7)

@@ -50,8 +50,15 @@ def bootstrap_interval(
     # How often each seed is drawn is multinomial, so every resampled mean is one row of a small matrix product.
     draws = np.random.default_rng(seed).multinomial(seeds, np.full(seeds, 1.0 / seeds), size=resamples)
     means = np.tensordot(draws / seeds, values, axes=1)
+    return percentile_interval(means, confidence)
+
+
+def percentile_interval(
+    resampled: Float[np.ndarray, "b ..."], confidence: float
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """The (1 ∓ confidence)/2 quantiles of b resampled statistics."""
     tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(resampled, [tail, 1.0 - tail], axis=0)
     return low, high
 
 
@@ -82,3 +89,8 @@ def few_seeds_note(seeds: Iterable[int]) -> str:
         return ""
     counts = " or ".join(str(count) for count in few)
     return f"With {counts} seeds, a 95 % bootstrap interval is about the range of the seeds."
+
+
+def median_index(values: Sequence[float]) -> int:
+    """The place of the median, the lower of two: which seed is drawn is not a matter of taste."""
+    return int(np.argsort(values)[(len(values) - 1) // 2])

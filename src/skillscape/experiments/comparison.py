@@ -1,198 +1,174 @@
-"""A comparison in a maze: several settings, the same seeds and budget, one table, one picture, the raw numbers."""
+"""Comparisons in a maze: several columns, the same seeds and budget, one table, one picture, the raw numbers."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from skillscape.api import layout_of, pretrain, rollouts
-from skillscape.backbones.base import ReplayedBackbone
-from skillscape.backbones.ppo import PPO
-from skillscape.envs.layouts import Layout
-from skillscape.evaluation.mazes import MazeMeasures, measure
-from skillscape.evaluation.summary import Summary, few_seeds_note, summarise_measured
-from skillscape.experiments.pictures import caption
-from skillscape.objectives.base import Objective
-from skillscape.plots.mazes import Curve, Panel, curves_figure, trajectory_figure
-from skillscape.training.jobs import JobRun
-from skillscape.training.log import common_curve, read_metrics
-from skillscape.training.loop import OnProgress
-from skillscape.training.runs import Run, versions, versions_of
+from skillscape import presets
+from skillscape.api import rollouts
+from skillscape.config import RunConfig
+from skillscape.envs.registry import family_of
+from skillscape.errors import UserError
+from skillscape.evaluation.mazes import MazeMeasures
+from skillscape.evaluation.summary import Summary, few_seeds_note, median_index, summarise
+from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
+from skillscape.experiments.grid import Grid, Variant
+from skillscape.experiments.results import Results
+from skillscape.plots.curves import MEASURES, Curve, curves_figure
+from skillscape.plots.mazes import Panel, caption, trajectory_figure
+from skillscape.training.run import Run
+from skillscape.training.versions import versions, versions_of
+from skillscape.words import counted
+
+CURVES = ("coverage", "reach", "distinguishability")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One row of the table and one panel of the picture."""
+    """What the seeds of one column measured, and the episodes of the seed that is drawn."""
 
     label: str
-    folder: str
-    method: str
-    objective: Objective[Any]
-    backbone: PPO | ReplayedBackbone[Any, Any]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What is compared, in which maze, seen or not, and for how long."""
-
-    name: str
-    env: str
-    arms: tuple[Arm, ...]
-    steps: int
-    seeds: int
-    preset: str
-    command: str
-    """The command line that makes these results, kept with them."""
-
-
-@dataclass(frozen=True)
-class ArmResult:
-    """What one arm's seeds measured, and the episodes of the seed that is drawn."""
-
-    arm: Arm
-    layout: Layout
+    config: RunConfig
     summaries: Mapping[str, Summary]
-    """Of the measures that say something of the arm: a method without skills has none to tell apart."""
-    shown_seed: int
-    positions: np.ndarray
-    measures: MazeMeasures
+    """Of the measures that say something of the column: a method without skills has none to tell apart."""
     curves: Mapping[str, Curve]
     versions: Mapping[str, Sequence[str]]
     """What its runs were trained with."""
+    shown_seed: int
+    measures: Mapping[str, float]
+    """Of the seed that is drawn."""
+    positions: Float[np.ndarray, "k r t 2"]
 
 
-def compare(
-    comparison: Comparison, runs_folder: Path, on_progress: OnProgress, on_arm: Callable[[str], None]
-) -> list[ArmResult]:
-    """Train what is not trained yet and measure every arm. Interrupted, it goes on where it stopped."""
-    results = []
-    for arm in comparison.arms:
-        on_arm(arm.label)
-        runs = pretrain(
-            arm.method,
-            comparison.env,
-            out=runs_folder / arm.folder,
-            preset=comparison.preset,
-            steps=comparison.steps,
-            seeds=comparison.seeds,
-            objective=arm.objective,
-            backbone=arm.backbone,
-            resume=True,
-            on_progress=on_progress,
+@dataclass(frozen=True)
+class Comparison(Experiment):
+    """Pre-trainings in a maze, compared by where skills go and how well they can be told apart."""
+
+    seeds: Seeds = 10
+    steps: Steps = None
+    preset: Preset = None
+
+    def grid(self, name: str, env: str, variants: Sequence[Variant]) -> Grid:
+        """The grid of these columns; another preset or budget is another experiment, with results of its own."""
+        benchmark = family_of(env).benchmark(env)
+        usual = presets.default_preset(benchmark)
+        preset = self.preset or usual
+        budget = presets.get(None, benchmark, env, preset).steps
+        words = [
+            name,
+            *([preset] if preset != usual else []),
+            *([f"{self.steps}"] if self.steps not in (None, budget) else []),
+        ]
+        if self.seeds < 1:
+            raise UserError(f"--seeds must be at least 1, not {self.seeds}.")
+        return Grid(
+            "-".join(words), tuple(variants), (env,), (), tuple(range(self.seeds)), preset, self.steps or budget
         )
-        results.append(_measured(arm, runs))
-    return results
+
+    def identity(self, grid: Grid) -> dict[str, Any]:
+        """Maze, budget, seeds and columns."""
+        return {**_setting(grid), "methods": sorted(variant.label for variant in grid.variants)}
+
+    def analyse(self, grid: Grid, results: Results, folder: Path, command: str) -> list[Path]:
+        """The raw per-seed numbers, the table, the picture and the learning curves."""
+        return write(grid, [measured(variant.label, results) for variant in grid.variants], folder, command)
 
 
-def _measured(arm: Arm, runs: Sequence[Run] | Sequence[JobRun]) -> ArmResult:
-    layout = layout_of(runs[0])
-    positions = [rollouts(run) for run in runs]
-    measures = [measure(one, layout) for one in positions]
-    every = {name: summarise_measured([getattr(one, name) for one in measures]) for name in MazeMeasures._fields}
-    summaries = {name: summary for name, summary in every.items() if summary is not None}
-    # The seed drawn is the one in the middle, not the prettiest.
-    order = summaries.get("distinguishability", summaries["coverage"]).per_seed
-    shown = int(np.argsort(order)[(len(runs) - 1) // 2])
-    logs = [read_metrics(run.folder / "evaluation.csv") for run in runs]
-    curves = {name: common_curve(logs, name) for name in summaries}
-    return ArmResult(
-        arm=arm,
-        layout=layout,
+def _setting(grid: Grid) -> dict[str, Any]:
+    return {"env": grid.envs[0], "steps": grid.steps, "seeds": len(grid.seeds)}
+
+
+def measured(label: str, results: Results) -> Arm:
+    """What the seeds of a column measured at the end."""
+    own = results.where(label=label)
+    names = [name for name in MazeMeasures._fields if name in own.values("measure")]
+    by_measure = {name: own.where(measure=name) for name in names}
+    summaries = {name: summarise(rows.last()) for name, rows in by_measure.items()}
+    shown = median_index(summaries.get("distinguishability", summaries["coverage"]).per_seed)
+    run = Run(own.runs / own.specs[shown].folder)
+    return Arm(
+        label=label,
+        config=run.config,
         summaries=summaries,
-        shown_seed=runs[shown].config.seed,
-        positions=positions[shown],
-        measures=measures[shown],
-        curves=curves,
-        versions=versions_of(run.folder for run in runs),
+        curves={name: rows.curve() for name, rows in by_measure.items()},
+        versions=versions_of(own.runs / spec.folder for spec in own.specs),
+        shown_seed=run.config.seed,
+        measures={name: summary.per_seed[shown] for name, summary in summaries.items()},
+        positions=rollouts(run),
     )
 
 
-def write(comparison: Comparison, results: Sequence[ArmResult], folder: Path) -> list[Path]:
-    """The raw per-seed numbers, the table, the picture and the learning curves."""
+def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str) -> list[Path]:
+    """Everything about a comparison, in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     raw = {
-        "experiment": comparison.name,
-        "command": comparison.command,
-        "env": comparison.env,
-        "steps": comparison.steps,
-        "seeds": comparison.seeds,
+        "experiment": grid.name,
+        "command": command,
+        **_setting(grid),
         "drawn_with": versions(),
-        "arms": [
-            {
-                "label": result.arm.label,
-                "method": result.arm.method,
-                "objective": _plain(result.arm.objective),
-                "backbone": _plain(result.arm.backbone),
-                "versions": dict(result.versions),
-                "measures": {name: summary.to_json() for name, summary in result.summaries.items()},
-                "curves": {
-                    name: {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
-                    for name, (steps, values) in result.curves.items()
-                },
-            }
-            for result in results
-        ],
+        "arms": [_raw(arm) for arm in arms],
     }
     (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
-    (folder / "table.md").write_text(table(comparison, results))
-    panels = [
-        Panel(result.arm.label, result.positions, f"{_caption(result)} · seed {result.shown_seed}")
-        for result in results
-    ]
-    trajectory_figure(panels, results[0].layout, folder / "trajectories.png")
-    curves = {
-        name: {result.arm.label: result.curves[name] for result in results if name in result.curves}
-        for name in ("coverage", "reach", "distinguishability")
-    }
-    note = f"{_budget_line(comparison, results)}{', mean and 95 % interval' if comparison.seeds > 1 else ''}"
+    (folder / "table.md").write_text(table(grid, arms))
+    panels = [Panel(arm.label, arm.positions, f"{caption(arm.measures)} · seed {arm.shown_seed}") for arm in arms]
+    layout = arms[0].config.layout
+    if layout is None:
+        raise UserError(f"{grid.envs[0]} is not a maze.")
+    trajectory_figure(panels, layout, folder / "trajectories.png")
+    curves = {name: {arm.label: arm.curves[name] for arm in arms if name in arm.curves} for name in CURVES}
+    note = f"{_budget_line(grid, arms)}{', mean and 95 % interval' if len(grid.seeds) > 1 else ''}"
     curves_figure(curves, folder / "curves.png", note)
     return [folder / name for name in ("raw.json", "table.md", "trajectories.png", "curves.png")]
 
 
-def table(comparison: Comparison, results: Sequence[ArmResult]) -> str:
-    """A Markdown table: mean and 95 % bootstrap interval over the seeds; of one seed, what it measured."""
-    several = comparison.seeds > 1
-    shown = ": mean [95 % bootstrap interval]" if several else ", hence no intervals"
-    heads = {
-        "reach": "reach",
-        "coverage": "coverage",
-        "distinguishability": "I(S;Z), nats",
-        "skill_accuracy": "accuracy",
+def _raw(arm: Arm) -> dict[str, Any]:
+    config = arm.config.to_json()
+    parts = {
+        part: {name: value for name, value in config[part].items() if name != "name"}
+        for part in ("objective", "backbone")
     }
+    return {
+        "label": arm.label,
+        "method": arm.config.method,
+        **parts,
+        "versions": dict(arm.versions),
+        "measures": {name: summary.to_json() for name, summary in arm.summaries.items()},
+        "curves": {
+            name: {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
+            for name, (steps, values) in arm.curves.items()
+        },
+    }
+
+
+def table(grid: Grid, arms: Sequence[Arm]) -> str:
+    """A Markdown table: mean and 95 % bootstrap interval over the seeds; of one seed, what it measured."""
+    shown = ": mean [95 % bootstrap interval]" if len(grid.seeds) > 1 else ", hence no intervals"
     lines = [
-        f"{_budget_line(comparison, results)}{shown}",
+        f"{_budget_line(grid, arms)}{shown}",
         "",
-        "| | " + " | ".join(heads.values()) + " |",
-        "|---" * (len(heads) + 1) + "|",
+        "| | " + " | ".join(measure.column for measure in MEASURES.values()) + " |",
+        "|---" * (len(MEASURES) + 1) + "|",
     ]
-    for result in results:
-        cells = []
-        for name in heads:
-            summary = result.summaries.get(name)
-            spread = (
-                "" if summary is None or summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
-            )
-            cells.append("–" if summary is None else f"{summary.mean:.2f}{spread}")
-        lines.append(f"| {result.arm.label} | " + " | ".join(cells) + " |")
-    if note := few_seeds_note([comparison.seeds]):
+    lines += [f"| {arm.label} | {' | '.join(_cell(arm.summaries.get(name)) for name in MEASURES)} |" for arm in arms]
+    if note := few_seeds_note([len(grid.seeds)]):
         lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
-def _budget_line(comparison: Comparison, results: Sequence[ArmResult]) -> str:
+def _cell(summary: Summary | None) -> str:
+    if summary is None:
+        return "–"
+    spread = "" if summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
+    return f"{summary.mean:.2f}{spread}"
+
+
+def _budget_line(grid: Grid, arms: Sequence[Arm]) -> str:
     """Where, with how many skills, for how long and how often."""
-    counts = sorted({len(result.positions) for result in results} - {1})
+    counts = sorted({len(arm.positions) for arm in arms} - {1})
     skills = f"{' or '.join(f'{count}' for count in counts)} skills, " if counts else ""
-    seeds = f"{comparison.seeds} seed{'s' if comparison.seeds > 1 else ''}"
-    return f"{comparison.env}, {skills}{comparison.steps:,} steps, {seeds}"
-
-
-def _caption(result: ArmResult) -> str:
-    return caption(result.measures, skills=len(result.positions))
-
-
-def _plain(part: Any) -> dict[str, Any]:  # noqa: ANN401  any dataclass
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(part).items()}
+    return f"{grid.envs[0]}, {skills}{grid.steps:,} steps, {counted(len(grid.seeds), 'seed')}"

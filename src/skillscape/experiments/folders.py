@@ -6,45 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from skillscape.errors import UserError
-from skillscape.experiments.comparison import Comparison
-from skillscape.experiments.urlb import Benchmark, budget_of
+from skillscape.experiments.base import Experiment
+from skillscape.experiments.grid import Grid
+from skillscape.words import counted
 
 
-def comparison_folder(comparison: Comparison, out: Path) -> Path:
-    """The folder of a comparison in mazes; its name already tells entropy, preset and budget."""
-    methods = dict.fromkeys(arm.method for arm in comparison.arms)
-    asked = {
-        "env": comparison.env,
-        "steps": comparison.steps,
-        "seeds": comparison.seeds,
-        "methods": sorted(arm.label for arm in comparison.arms),
-    }
-    return _free(out, comparison.name, [*methods, _seeds(comparison.seeds)], asked)
-
-
-def benchmark_folder(benchmark: Benchmark, out: Path) -> Path:
-    """The folder of a benchmark; its name already tells domains or tasks, and the preset."""
-    budget = budget_of(benchmark)
-    methods = dict.fromkeys(variant.method for variant in benchmark.variants)
-    asked = {
-        "preset": benchmark.preset,
-        "pretraining_steps": budget[0],
-        "finetuning_steps": budget[1],
-        "seeds": benchmark.seeds,
-        "methods": sorted(variant.label for variant in benchmark.variants),
-        "tasks": sorted(task for domain in benchmark.domains for task in benchmark.tasks_of(domain)),
-    }
-    told = [*methods, *(f"{steps}" for steps in budget), _seeds(benchmark.seeds)]
-    return _free(out, benchmark.name, told, asked)
-
-
-def _seeds(number: int) -> str:
-    return f"{number}-seed{'s' if number > 1 else ''}"
-
-
-def _free(out: Path, name: str, told: list[str], asked: Mapping[str, Any]) -> Path:
-    """The plain name, or, where other results have it, one that tells everything that was asked for."""
-    plain, whole = out / name, out / "-".join([name, *told])
+def results_folder(experiment: Experiment, grid: Grid, out: Path) -> Path:
+    """The folder of the grid's name, or, where other results have it, one that tells everything that was asked for."""
+    asked = experiment.identity(grid)
+    if not asked:
+        return out / grid.name
+    methods = dict.fromkeys(variant.method or str(variant.backbone) for variant in grid.variants)
+    budgets = [f"{asked[name]}" for name in ("pretraining_steps", "finetuning_steps") if name in asked]
+    seeds = counted(asked["seeds"], "seed").replace(" ", "-")
+    plain, whole = out / grid.name, out / "-".join([grid.name, *methods, *budgets, seeds])
     for folder in (plain, whole):
         if not (folder / "raw.json").exists() or _made(folder, asked) == asked:
             return folder

@@ -1,26 +1,13 @@
 """Objectives. This folder is the registry: a file ``name.py`` holds one final class with that ``name``."""
 
-import importlib
-import inspect
-import pkgutil
-from functools import cache
 from typing import Any
 
 from skillscape.objectives.base import Objective
+from skillscape.registry import Registry
 
-
-@cache
-def registry() -> dict[str, type[Objective[Any]]]:
-    """Every objective of the folder by name, alphabetically."""
-    found: dict[str, type[Objective[Any]]] = {}
-    for module_info in pkgutil.iter_modules(__path__):
-        if module_info.name == "base":
-            continue
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
-        for value in vars(module).values():
-            if inspect.isclass(value) and issubclass(value, Objective) and value.__module__ == module.__name__:
-                found[value.name] = value
-    return found
+registry: Registry[Objective[Any]] = Registry(__name__, Objective, "skillscape.objectives")  # type: ignore[type-abstract]
+"""Every objective by name: of this folder, of installed packages that offer some, and what ``register`` was given."""
+register = registry.register
 
 
 def trainable() -> dict[str, type[Objective[Any]]]:

@@ -6,17 +6,26 @@ Q = ψ(s, a, w)·w, so that the vector of a new task can be read off its rewards
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import Adaptation, Objective
-from skillscape.optim import Learner, adam, descend, learner
+from skillscape.objectives.base import (
+    AdamTrained,
+    Adaptation,
+    Epsilon,
+    Hidden,
+    LearningRate,
+    Objective,
+    Scale,
+    SkillSteps,
+)
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.skills import Sphere
-from skillscape.stats import Moments, nearest_distances
+from skillscape.stats import Moments, particle_entropy, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet
 
@@ -29,7 +38,7 @@ class APSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class APS(Objective[APSState]):
+class APS(AdamTrained, Objective[APSState]):
     """log(1 + mean distance to the k nearest φ(s')) + w·φ̂(s'), with φ̂ = φ/‖φ‖ and skills w on the unit sphere."""
 
     name: ClassVar[str] = "aps"
@@ -38,20 +47,30 @@ class APS(Objective[APSState]):
     reward_gradient: ClassVar[bool] = False
     infers_skill: ClassVar[bool] = True
 
-    dimension: int = 10
-    """Of the task vectors and of the features."""
-    hidden: tuple[int, ...] = (128, 128)
-    neighbours: int = 12
+    dimension: Annotated[int, POSITIVE] = 10
+    """Entries of a task vector w, and of the features φ."""
+    hidden: Hidden = (128, 128)
+    neighbours: Annotated[int, POSITIVE] = 12
     """k of the particle entropy; a state is its own nearest neighbour and counts as one of them."""
     distance_floor: float = 1e-4
-    """Subtracted from the scaled distances, which are then floored at zero."""
+    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
     faithful_regression: bool = False
     """Infer a skill as the benchmark's code does, with the arguments of the least squares swapped: w ∝ Σ rᵢ φ̂(sᵢ)."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    resample_every: SkillSteps = None
+
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes: a new task vector every five steps."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(
+            hidden=scale.hidden,
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+            resample_every=None if scale.resample_every is None else 5,
+        )
 
     @property
     def adaptation(self) -> Adaptation:
@@ -68,10 +87,6 @@ class APS(Objective[APSState]):
         """Unit task vectors."""
         return Sphere(self.dimension)
 
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
-
     def init(self, key: RandomKey, spec: Spec) -> APSState:
         """Fresh features; no distances seen."""
         features = StateNet.create(key, spec.obs_shape, self.hidden, self.dimension)
@@ -82,10 +97,10 @@ class APS(Objective[APSState]):
         del key
 
         def loss(features: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            agreement = jnp.mean(jnp.sum(_normalise(jax.vmap(features)(batch.next_obs)) * batch.skill, axis=-1))
+            agreement = jnp.mean(jnp.sum(unit_rows(jax.vmap(features)(batch.next_obs)) * batch.skill, axis=-1))
             return -agreement, {"model_loss": -agreement}
 
-        features, metrics = descend(self._transform, loss, state.features)
+        features, metrics = gradient_step(self._transform, loss, state.features)
         return APSState(features, state.distances), metrics
 
     def reward(
@@ -97,12 +112,10 @@ class APS(Objective[APSState]):
         """
         del key
         features = jax.vmap(state.features.params)(batch.next_obs)
-        distances = nearest_distances(features, features, min(self.neighbours, features.shape[0]))
-        moments = state.distances.include(jax.lax.stop_gradient(distances).reshape(-1))
-        # Identical states would otherwise drive the mean to zero and the reward to 0/0.
-        scaled = distances / jnp.maximum(moments.mean, 1e-8)
-        entropy = jnp.log1p(jnp.mean(jnp.maximum(scaled - self.distance_floor, 0.0), axis=-1))
-        agreement = jnp.sum(_normalise(features) * batch.skill, axis=-1)
+        moments, entropy = particle_entropy(
+            features, features, state.distances, self.neighbours, scale="mean", floor=self.distance_floor
+        )
+        agreement = jnp.sum(unit_rows(features) * batch.skill, axis=-1)
         metrics = {
             "particle_entropy": jnp.mean(entropy),
             "agreement": jnp.mean(agreement),
@@ -117,7 +130,7 @@ class APS(Objective[APSState]):
 
         Where the rewards say nothing (all zero), the vector with equal entries.
         """
-        features = _normalise(jax.vmap(state.features.params)(obs))
+        features = unit_rows(jax.vmap(state.features.params)(obs))
         correlation = features.T @ reward
         if self.faithful_regression:
             task = correlation
@@ -128,7 +141,3 @@ class APS(Objective[APSState]):
             )
         length = jnp.sqrt(jnp.sum(task**2))
         return jnp.where(length > 0, task / jnp.where(length > 0, length, 1.0), 1 / math.sqrt(self.dimension))
-
-
-def _normalise(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

@@ -5,18 +5,17 @@ Reinforcement Learning Benchmark, NeurIPS 2021, learn it from forward and invers
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, LayerNorm, Linear
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import NoSkill
+from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.stats import Moments, particle_entropy, safe_sqrt
 from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye
@@ -44,41 +43,40 @@ class APTState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class APT(Objective[APTState]):
+class APT(AdamTrained, Objective[APTState]):
     """Particle entropy of the states of a batch, in a representation that knows what actions do."""
 
     name: ClassVar[str] = "apt"
     label: ClassVar[str] = "APT"
     reward_gradient: ClassVar[bool] = False
 
-    hidden: tuple[int, ...] = (128, 128)
-    feature_dim: int = 32
-    """Width of h."""
-    neighbours: int = 12
+    hidden: Hidden = (128, 128)
+    feature_dim: Annotated[int, POSITIVE] = 32
+    """Width of the representation h(s)."""
+    neighbours: Annotated[int, POSITIVE] = 12
     """k of the particle entropy; a state is its own first neighbour."""
     scale: Literal["none", "mean", "variance"] = "none"
     """What distances are measured in: themselves, their running mean, or their running variance."""
     distance_floor: float = 0.0
-    """Subtracted from the scaled distances, which are then floored at zero."""
+    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
     paid_for: End = "obs"
-    """Which state of a transition is novel or rare."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
+    """Which state of a transition is rewarded for being far from others."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
 
-    @property
-    def skills(self) -> NoSkill:
-        """None."""
-        return NoSkill()
-
-    @property
-    def resample_every(self) -> None:
-        """Nothing to draw."""
-        return None
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes: one hidden layer, and a representation half as wide."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(
+            hidden=(scale.width,),
+            feature_dim=scale.width // 2,
+            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
+            paid_for="next_obs" if scale.imagined else "obs",
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> APTState:
         """Fresh networks; no distances seen."""
@@ -112,7 +110,7 @@ class APT(Objective[APTState]):
                 "inverse_error": inverse,
             }
 
-        networks, metrics = descend(self._transform, loss, state.networks)
+        networks, metrics = gradient_step(self._transform, loss, state.networks)
         return APTState(networks, state.distances), metrics
 
     def reward(

@@ -2,18 +2,66 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
+import optax
 from jaxtyping import Array, Float, Shaped
+from typing_extensions import Doc
 
 from skillscape.errors import UserError
-from skillscape.skills import SkillSpace
-from skillscape.types import Experience, Metrics, RandomKey, Spec
+from skillscape.optim import adam
+from skillscape.ranges import POSITIVE
+from skillscape.skills import Discrete, NoSkill, SkillSpace
+from skillscape.types import Benchmark, Experience, Metrics, RandomKey, Spec
 
 State = TypeVar("State")
 Adaptation = Literal["prior", "random", "constant", "infer"]
 Pairs = Literal["n-step", "one-step"]
 """Which two states a replayed transition joins: n steps apart, as its return is, or neighbours in time."""
+
+# Fields that most methods have, with their range and the sentence that the command line shows for them.
+SkillCount = Annotated[int, POSITIVE, Doc("Number of discrete skills n.")]
+Hidden = Annotated[tuple[int, ...], POSITIVE, Doc("Widths of the hidden layers of the method's networks.")]
+LearningRate = Annotated[float, POSITIVE, Doc("Adam's learning rate for the method's networks.")]
+Epsilon = Annotated[float, POSITIVE, Doc("Adam's ε for the method's networks.")]
+SkillSteps = Annotated[
+    int | None,
+    POSITIVE,
+    Doc("Environment steps between two draws of a skill; None keeps a skill for the whole episode."),
+]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where a method is to be trained, and how large: what a preset tells ``Objective.at``."""
+
+    benchmark: Benchmark
+    preset: str
+    width: int
+    """Width of the hidden layers."""
+    density_width: int
+    """Width of the layers of SD3's density model."""
+    module_width: int
+    """Width of each module of that model."""
+    number_of_skills: int
+    resample_every: int | None
+    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    learning_rate: float
+    epsilon: float
+    """Adam's ε."""
+    env_id: str = ""
+    replayed: bool = True
+    """Whether batches come from a replay buffer."""
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """Two hidden layers."""
+        return (self.width, self.width)
+
+    @property
+    def imagined(self) -> bool:
+        """Whether states are a world model's features of mean zero and variance one, mostly of imagined states."""
+        return self.benchmark in ("maze-pixels", "urlb-pixels")
 
 
 @dataclass(frozen=True)
@@ -46,7 +94,7 @@ class Objective(ABC, Generic[State]):
 
     @property
     def adaptation(self) -> Adaptation:
-        """Skills in fine-tuning unless told otherwise, see ``adaptation.Strategy``."""
+        """Skills in fine-tuning unless told otherwise, see ``skill_selection.Strategy``."""
         return "random"
 
     @property
@@ -55,14 +103,22 @@ class Objective(ABC, Generic[State]):
         return "scalar"
 
     @property
-    @abstractmethod
     def skills(self) -> SkillSpace:
-        """Where skills come from."""
+        """The space that skills come from; unless a method says otherwise it has none."""
+        return NoSkill()
 
     @property
-    @abstractmethod
     def resample_every(self) -> int | None:
         """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+        return None
+
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """The method's settings at a scale."""
+        raise UserError(
+            f"{cls.name} has no settings for {scale.benchmark} at the preset {scale.preset}; define the class method "
+            f"`at` in {cls.__name__}, or pass an objective such as {cls.__name__}()."
+        )
 
     @abstractmethod
     def init(self, key: RandomKey, spec: Spec) -> State:
@@ -85,3 +141,25 @@ class Objective(ABC, Generic[State]):
         """How much each of k skills claims each state: a log density or log probability, for methods that have one."""
         del state, obs
         raise UserError(f"{self.name} keeps no score of states by skill; draw where its skills go instead.")
+
+
+class AdamTrained:
+    """Mixed into objectives whose networks are trained by Adam with the fields ``learning_rate`` and ``epsilon``."""
+
+    learning_rate: float
+    epsilon: float
+
+    @property
+    def _transform(self) -> optax.GradientTransformation:
+        return adam(self.learning_rate, epsilon=self.epsilon)
+
+
+class DiscreteSkills:
+    """Mixed into objectives of ``number_of_skills`` one-hot skills."""
+
+    number_of_skills: int
+
+    @property
+    def skills(self) -> Discrete:
+        """n one-hot skills."""
+        return Discrete(self.number_of_skills)

@@ -5,18 +5,28 @@ other states of the batch, and not from the skill's label.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.objectives.base import (
+    AdamTrained,
+    DiscreteSkills,
+    Epsilon,
+    Hidden,
+    LearningRate,
+    Objective,
+    Scale,
+    SkillCount,
+    SkillSteps,
+)
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
+from skillscape.stats import unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet
 
@@ -38,7 +48,7 @@ class BeCLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BeCL(Objective[BeCLState]):
+class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
     """InfoNCE between states of the same skill: r = exp(fᵢ·f₊/T) / Σ_{j≠i} exp(fᵢ·fⱼ/T), with f of unit length.
 
     f₊ is one positive: the first other row of the batch with the skill of row i. A row that has none takes no part in
@@ -51,29 +61,32 @@ class BeCL(Objective[BeCLState]):
     # A row is compared with the other rows of its skill: the label has to be the true one.
     scores_other_skills: ClassVar[bool] = False
 
-    number_of_skills: int = 10
-    hidden: tuple[int, ...] = (128, 128)
-    projection_hidden: tuple[int, ...] = (128,)
-    feature_dim: int = 10
-    """Of the embedding and of the projection."""
-    temperature: float = 0.5
-    """T."""
+    number_of_skills: SkillCount = 10
+    hidden: Hidden = (128, 128)
+    projection_hidden: Annotated[tuple[int, ...], POSITIVE] = (128,)
+    """Widths of the hidden layers of the projection head."""
+    feature_dim: Annotated[int, POSITIVE] = 10
+    """Width of the embedding and of its projection f."""
+    temperature: Annotated[float, POSITIVE] = 0.5
+    """Temperature T of the contrast."""
     reward_scale: float = 1.0
-    """The reward is a share of the whole batch, of the order of one over its rows."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    """Factor on the reward, which is a share of the whole batch: of the order of one over its rows."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    resample_every: SkillSteps = None
 
-    @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """Ten features in mazes, as many as skills, and 16 elsewhere."""
+        return cls(
+            number_of_skills=scale.number_of_skills,
+            hidden=scale.hidden,
+            projection_hidden=(scale.width,),
+            feature_dim=10 if scale.benchmark == "maze" else 16,
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+            resample_every=scale.resample_every,
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> BeCLState:
         """Fresh networks."""
@@ -87,7 +100,7 @@ class BeCL(Objective[BeCLState]):
     def _share(self, networks: BeCLNetworks, batch: Experience) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
         """The positive's share among the other rows, as f(s') sees them, and whether a row has a positive at all."""
         projected = jax.vmap(lambda state: networks.projection(networks.embedding(state)))(batch.next_obs)
-        features = projected / jnp.sqrt(jnp.sum(projected**2, axis=-1, keepdims=True) + 1e-12)
+        features = unit_rows(projected)
         similarity = features @ features.T / self.temperature
         others = ~jnp.eye(similarity.shape[0], dtype=bool)
         # No similarity is below −1/T: it stands in where a row has no others.
@@ -113,7 +126,7 @@ class BeCL(Objective[BeCLState]):
             contrast = -jnp.sum(jnp.where(has_positive, jnp.log(share), 0.0)) / jnp.maximum(rows, 1.0)
             return contrast, {"model_loss": contrast}
 
-        networks, metrics = descend(self._transform, loss, state.networks)
+        networks, metrics = gradient_step(self._transform, loss, state.networks)
         return BeCLState(networks), metrics
 
     def reward(

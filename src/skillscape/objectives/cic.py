@@ -1,19 +1,29 @@
 """CIC (Laskin et al., Contrastive Intrinsic Control, NeurIPS 2022): particle entropy in a space learned by contrast."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Adaptation, Objective
-from skillscape.optim import Learner, adam, descend, learner
+from skillscape.objectives.base import (
+    AdamTrained,
+    Adaptation,
+    Epsilon,
+    Hidden,
+    LearningRate,
+    Objective,
+    Scale,
+    SkillCount,
+    SkillSteps,
+)
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.skills import Box, Discrete, SkillSpace
-from skillscape.stats import Moments, nearest_distances
+from skillscape.stats import Moments, particle_entropy, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet
 
@@ -34,31 +44,46 @@ class CICState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CIC(Objective[CICState]):
+class CIC(AdamTrained, Objective[CICState]):
     """Spread out in a representation trained to tell which transition belongs to which skill (InfoNCE)."""
 
     name: ClassVar[str] = "cic"
     label: ClassVar[str] = "CIC"
     reward_gradient: ClassVar[bool] = False
 
-    number_of_skills: int = 10
-    """Of one-hot skills."""
+    number_of_skills: SkillCount = 10
     skill_dim: int = 0
-    """Entries of skills uniform in [0, 1]^d, as in the paper (64); 0 for one-hot skills, as in mazes."""
+    """Entries d of skills uniform in [0, 1]^d, as in the paper (64); 0 for discrete skills, as in mazes."""
     sources: Literal["obs", "next_obs"] = "obs"
     """States whose distance to the nearest s' of the batch is rewarded: s, or s' itself, which is its own nearest."""
-    hidden: tuple[int, ...] = (128, 128)
-    feature_dim: int = 10
-    temperature: float = 0.5
-    neighbours: int = 16
+    hidden: Hidden = (128, 128)
+    feature_dim: Annotated[int, POSITIVE] = 10
+    """Width of the representations g(s) and h(z)."""
+    temperature: Annotated[float, POSITIVE] = 0.5
+    """Temperature of the contrast."""
+    neighbours: Annotated[int, POSITIVE] = 16
     """k of the particle entropy."""
     distance_floor: float = 5e-4
-    """Subtracted from the scaled distances, which are then floored at zero."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    resample_every: SkillSteps = None
+
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As the authors' code outside mazes: skills of 64 numbers, and s' against s'."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(
+            number_of_skills=10,
+            skill_dim=64,
+            sources="next_obs",
+            hidden=scale.hidden,
+            feature_dim=64,
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+            resample_every=scale.resample_every,
+        )
 
     @property
     def adaptation(self) -> Adaptation:
@@ -69,10 +94,6 @@ class CIC(Objective[CICState]):
     def skills(self) -> SkillSpace:
         """n one-hot skills, or a cube of them."""
         return Box(self.skill_dim) if self.skill_dim else Discrete(self.number_of_skills)
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> CICState:
         """Fresh networks; no distances seen."""
@@ -90,13 +111,13 @@ class CIC(Objective[CICState]):
 
         def loss(networks: CICNetworks) -> tuple[Float[Array, ""], Metrics]:
             features = jax.vmap(networks.state)(batch.obs), jax.vmap(networks.state)(batch.next_obs)
-            keys = _normalise(jax.vmap(networks.predictor)(jnp.concatenate(features, axis=-1)))
-            queries = _normalise(jax.vmap(networks.skill)(batch.skill))
+            keys = unit_rows(jax.vmap(networks.predictor)(jnp.concatenate(features, axis=-1)))
+            queries = unit_rows(jax.vmap(networks.skill)(batch.skill))
             similarity = queries @ keys.T / self.temperature
             contrast = -jnp.mean(jnp.diag(jax.nn.log_softmax(similarity, axis=-1)))
             return contrast, {"model_loss": contrast}
 
-        networks, metrics = descend(self._transform, loss, state.networks)
+        networks, metrics = gradient_step(self._transform, loss, state.networks)
         return CICState(networks, state.distances), metrics
 
     def reward(
@@ -107,14 +128,7 @@ class CIC(Objective[CICState]):
         network = state.networks.params.state
         targets = jax.vmap(network)(batch.next_obs)
         sources = jax.vmap(network)(batch.obs) if self.sources == "obs" else targets
-        neighbours = min(self.neighbours, targets.shape[0])
-        distances = nearest_distances(sources, targets, neighbours)
-        moments = state.distances.include(jax.lax.stop_gradient(distances).reshape(-1))
-        # Identical states would otherwise drive the variance to zero and the reward to 0/0.
-        scaled = distances / jnp.maximum(moments.variance, 1e-8)
-        reward = jnp.log1p(jnp.mean(jnp.maximum(scaled - self.distance_floor, 0.0), axis=-1))
+        moments, reward = particle_entropy(
+            sources, targets, state.distances, self.neighbours, scale="variance", floor=self.distance_floor
+        )
         return CICState(state.networks, moments), reward, {"distance_variance": moments.variance}
-
-
-def _normalise(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

@@ -6,19 +6,24 @@ skills do now: what is already easy to change counts for little, what is hard to
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective, Pairs
-from skillscape.objectives.metra import directions, squared_length
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete, Sphere
+from skillscape.objectives.latent_steps import (
+    LatentSteps,
+    constrained_loss,
+    directions,
+    follow_constraint,
+    latent_steps,
+    squared_length,
+)
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye, StateNet, outline, outline_width
 
@@ -49,7 +54,7 @@ class CSDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CSD(Objective[CSDState]):
+class CSD(LatentSteps[CSDState]):
     """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ d(s, s').
 
     d(s, s') = Σ ρ (s' − s − μ(s))² with ρ ∝ σ(s)⁻², scaled so that its geometric mean over the entries of s is one.
@@ -58,45 +63,13 @@ class CSD(Objective[CSDState]):
 
     name: ClassVar[str] = "csd"
     label: ClassVar[str] = "CSD"
-    pairs: ClassVar[Pairs] = "one-step"
 
-    skill_kind: Literal["discrete", "continuous"] = "discrete"
-    """One-hot skills, or directions: unit vectors."""
-    number_of_skills: int = 10
-    """Of one-hot skills; also the dimension of φ then."""
-    dimension: int = 2
-    """Of directions, and of φ then."""
-    constraint: Literal["sum", "mean"] = "sum"
-    """Squares summed in ‖Δφ‖² and in d (norms, as the paper writes), or averaged in both (the authors' code)."""
-    slack: float = 1e-6
-    """ε: what a step shorter than allowed counts for at most."""
-    initial_multiplier: float = 3000.0
-    """λ at the start."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Of all three networks."""
-    learning_rate: float = 1e-3
-    """Of φ and of the model of changes."""
-    multiplier_learning_rate: float = 1e-3
-    """Of log λ."""
-    epsilon: float = 1e-3
-    """Adam's ε for the networks."""
+    slack: Annotated[float, POSITIVE] = 1e-6
+    """Slack ε: what a step shorter than allowed counts for at most."""
+    initial_multiplier: Annotated[float, POSITIVE] = 3000.0
+    """Lagrange multiplier λ of the constraint at the start."""
     reward_scale: float = 10.0
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
-
-    @property
-    def skills(self) -> Discrete | Sphere:
-        """One-hot skills or unit vectors."""
-        return Discrete(self.number_of_skills) if self.skill_kind == "discrete" else Sphere(self.dimension)
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
-
-    @property
-    def _multiplier_transform(self) -> optax.GradientTransformation:
-        # A kept constraint has the gradient ``slack``: a larger ε of Adam would never let λ come down.
-        return adam(self.multiplier_learning_rate)
+    """Factor on the reward."""
 
     def init(self, key: RandomKey, spec: Spec) -> CSDState:
         """A fresh representation and model of changes."""
@@ -129,15 +102,11 @@ class CSD(Objective[CSDState]):
         """
         del key
         multiplier = jnp.exp(state.multiplier.params)
-        distance = self.distance(state, batch)
+        distance, direction = self.distance(state, batch), directions(batch.skill, self.skill_kind)
 
         def loss(representation: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            steps = _steps(representation, batch)
-            length = squared_length(steps, self.constraint)
-            kept = jnp.mean(jnp.minimum(self.slack, distance - length))
-            gain = jnp.mean(jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1))
-            value = -(gain + multiplier * kept)
-            return value, {"model_loss": value, "constraint": kept, "squared_length": jnp.mean(length)}
+            steps = latent_steps(representation, batch)
+            return constrained_loss(steps, direction, distance, multiplier, self.slack, self.constraint)
 
         def surprise(changes: ChangeModel) -> tuple[Float[Array, ""], Metrics]:
             mean, log_deviation = jax.vmap(changes)(batch.obs)
@@ -145,26 +114,20 @@ class CSD(Objective[CSDState]):
             value = jnp.mean(jnp.sum(0.5 * scaled**2 + log_deviation + 0.5 * math.log(2 * math.pi), axis=-1))
             return value, {"change_loss": value}
 
-        representation, metrics = descend(self._transform, loss, state.representation)
-        log_multiplier, _ = descend(
-            self._multiplier_transform, lambda log: (log * metrics["constraint"], {}), state.multiplier
-        )
-        changes, more = descend(self._transform, surprise, state.changes)
+        representation, metrics = gradient_step(self._transform, loss, state.representation)
+        log_multiplier = follow_constraint(self._multiplier_transform, state.multiplier, metrics["constraint"])
+        changes, more = gradient_step(self._transform, surprise, state.changes)
         metrics = {**metrics, **more, "multiplier": multiplier, "distance": jnp.mean(distance)}
         return CSDState(representation, log_multiplier, changes), metrics
 
     def reward(
         self, state: CSDState, batch: Experience, key: RandomKey
     ) -> tuple[CSDState, Float[Array, " n"], Metrics]:
-        """scale · (φ(s') − φ(s))·z, with z as ``metra.directions`` has it."""
+        """scale · (φ(s') − φ(s))·z, with z as ``latent_steps.directions`` has it."""
         del key
-        steps = _steps(state.representation.params, batch)
+        steps = latent_steps(state.representation.params, batch)
         return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
 
 
 def _changes(batch: Experience) -> Float[Array, "n d"]:
     return jax.vmap(outline)(batch.next_obs) - jax.vmap(outline)(batch.obs)
-
-
-def _steps(representation: StateNet, batch: Experience) -> Float[Array, "n d"]:
-    return jax.vmap(representation)(batch.next_obs) - jax.vmap(representation)(batch.obs)

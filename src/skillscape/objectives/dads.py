@@ -5,17 +5,26 @@ predicts where a skill leads from the skill alone (Campos et al., Explore, Disco
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.objectives.base import (
+    AdamTrained,
+    DiscreteSkills,
+    Epsilon,
+    Hidden,
+    LearningRate,
+    Objective,
+    Scale,
+    SkillCount,
+    SkillSteps,
+)
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import outline, outline_width
 
@@ -27,30 +36,30 @@ class DADSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DADS(Objective[DADSState]):
+class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
     """Forward mutual information: log q(s'|z) against the mean over all skills, q one Gaussian per skill."""
 
     name: ClassVar[str] = "dads"
     label: ClassVar[str] = "DADS"
 
-    number_of_skills: int = 10
-    hidden: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    variance: float = 0.5
-    """σ² of q(s'|z); the reference scores with −‖s' − ŝ‖², which is σ² = ½."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    number_of_skills: SkillCount = 10
+    hidden: Hidden = (128, 128)
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    variance: Annotated[float, POSITIVE] = 0.5
+    """Variance σ² of q(s'|z); the reference scores with −‖s' − ŝ‖², which is σ² = ½."""
+    resample_every: SkillSteps = None
 
-    @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """The same in mazes and elsewhere, but for its sizes."""
+        return cls(
+            number_of_skills=scale.number_of_skills,
+            hidden=scale.hidden,
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+            resample_every=scale.resample_every,
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> DADSState:
         """A fresh model."""
@@ -66,7 +75,7 @@ class DADS(Objective[DADSState]):
             value = jnp.mean(squared)
             return value, {"model_loss": value}
 
-        model, metrics = descend(self._transform, loss, state.model)
+        model, metrics = gradient_step(self._transform, loss, state.model)
         return DADSState(model), metrics
 
     def reward(

@@ -1,16 +1,25 @@
 """DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): be where a discriminator can tell your skill."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import Adaptation, Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.objectives.base import (
+    AdamTrained,
+    Adaptation,
+    DiscreteSkills,
+    Epsilon,
+    Hidden,
+    LearningRate,
+    Objective,
+    Scale,
+    SkillCount,
+    SkillSteps,
+)
+from skillscape.optim import Learner, gradient_step, learner
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet
 
@@ -22,34 +31,34 @@ class DIAYNState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DIAYN(Objective[DIAYNState]):
+class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
     """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
 
     name: ClassVar[str] = "diayn"
     label: ClassVar[str] = "DIAYN"
     imagined_entropy: ClassVar[float | None] = 0.1
 
-    number_of_skills: int = 10
-    hidden: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    number_of_skills: SkillCount = 10
+    hidden: Hidden = (128, 128)
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    resample_every: SkillSteps = None
+
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """The same in mazes and elsewhere, but for its sizes."""
+        return cls(
+            number_of_skills=scale.number_of_skills,
+            hidden=scale.hidden,
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+            resample_every=scale.resample_every,
+        )
 
     @property
     def adaptation(self) -> Adaptation:
         """Skills go on being drawn anew, as in URLB."""
         return "prior"
-
-    @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> DIAYNState:
         """A fresh discriminator."""
@@ -66,7 +75,7 @@ class DIAYN(Objective[DIAYNState]):
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
             return cross_entropy, {"model_loss": cross_entropy, "discriminator_accuracy": accuracy}
 
-        discriminator, metrics = descend(self._transform, loss, state.discriminator)
+        discriminator, metrics = gradient_step(self._transform, loss, state.discriminator)
         return DIAYNState(discriminator), metrics
 
     def reward(

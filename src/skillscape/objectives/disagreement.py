@@ -4,16 +4,15 @@ In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import NoSkill
+from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet, outline, outline_width
@@ -29,32 +28,24 @@ class DisagreementState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Disagreement(Objective[DisagreementState]):
+class Disagreement(AdamTrained, Objective[DisagreementState]):
     """Variance among forward models: high where data are few, and, unlike an error, low where they are merely noisy."""
 
     name: ClassVar[str] = "disagreement"
     label: ClassVar[str] = "Disagreement"
 
-    ensemble_size: int = 5
+    ensemble_size: Annotated[int, POSITIVE] = 5
     """Forward models, at least two. All learn from the same batches: they differ by their start alone."""
-    hidden: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
+    hidden: Hidden = (128, 128)
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
 
-    @property
-    def skills(self) -> NoSkill:
-        """None."""
-        return NoSkill()
-
-    @property
-    def resample_every(self) -> None:
-        """Nothing to draw."""
-        return None
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes: one hidden layer."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> DisagreementState:
         """Fresh models, each from a key of its own."""
@@ -74,7 +65,7 @@ class Disagreement(Objective[DisagreementState]):
             value = jnp.mean(safe_sqrt(jnp.sum(misses**2, axis=-1)))
             return value, {"model_loss": value}
 
-        ensemble, metrics = descend(self._transform, loss, state.ensemble)
+        ensemble, metrics = gradient_step(self._transform, loss, state.ensemble)
         return DisagreementState(ensemble), metrics
 
     def reward(

@@ -1,11 +1,11 @@
 """The task's own reward: fine-tuning and training from scratch are the same loop with this objective."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from jaxtyping import Array, Float
 
-from skillscape.objectives.base import Objective
+from skillscape.objectives.base import Objective, Scale
 from skillscape.skills import SkillSpace, skill_space
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
@@ -21,24 +21,27 @@ class Extrinsic(Objective[None]):
     label: ClassVar[str] = "task reward"
 
     skill_kind: Literal["discrete", "sphere", "box", "none"] = "none"
+    """Skill space of the pre-trained policy."""
     skill_width: int = 0
+    """Length of the skill vectors of the pre-trained policy."""
     successor_features: bool = False
     """Whether the critic is Q = ψ(s, a, z)·z."""
 
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """The same everywhere."""
+        del scale
+        return cls()
+
     @property
     def critic_head(self) -> Literal["scalar", "skill"]:
-        """As pre-trained."""
+        """The critic that was pre-trained."""
         return "skill" if self.successor_features else "scalar"
 
     @property
     def skills(self) -> SkillSpace:
-        """As pre-trained."""
+        """The skills that were pre-trained."""
         return skill_space(self.skill_kind, self.skill_width)
-
-    @property
-    def resample_every(self) -> None:
-        """Which skill acts is the business of ``adaptation``."""
-        return None
 
     def init(self, key: RandomKey, spec: Spec) -> None:
         """Nothing to keep."""

@@ -4,18 +4,16 @@ In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import NoSkill
+from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.optim import Learner, gradient_step, learner
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye, outline, outline_width
@@ -51,7 +49,7 @@ class ICMState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ICM(Objective[ICMState]):
+class ICM(AdamTrained, Objective[ICMState]):
     """Curiosity: the error of a learned forward model, in the space of the states themselves, or of their outlines.
 
     The inverse model is there to shape a representation: of images, what the forward model reads. With none between it
@@ -61,24 +59,16 @@ class ICM(Objective[ICMState]):
     name: ClassVar[str] = "icm"
     label: ClassVar[str] = "ICM"
 
-    hidden: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
+    hidden: Hidden = (128, 128)
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
 
-    @property
-    def skills(self) -> NoSkill:
-        """None."""
-        return NoSkill()
-
-    @property
-    def resample_every(self) -> None:
-        """Nothing to draw."""
-        return None
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes: one hidden layer."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> ICMState:
         """Fresh models."""
@@ -104,7 +94,7 @@ class ICM(Objective[ICMState]):
                 "inverse_error": inverse,
             }
 
-        networks, metrics = descend(self._transform, loss, state.networks)
+        networks, metrics = gradient_step(self._transform, loss, state.networks)
         return ICMState(networks), metrics
 
     def reward(

@@ -4,19 +4,18 @@ In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, Linear
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, ema, learner
-from skillscape.skills import NoSkill
-from skillscape.stats import nearest_distances, sinkhorn
+from skillscape.objectives.base import AdamTrained, Epsilon, LearningRate, Objective, Scale
+from skillscape.optim import Learner, ema, gradient_step, learner
+from skillscape.ranges import FRACTION, POSITIVE
+from skillscape.stats import nearest_distances, sinkhorn, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye
 
@@ -44,45 +43,44 @@ class ProtoRLState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProtoRL(Objective[ProtoRLState]):
+class ProtoRL(AdamTrained, Objective[ProtoRLState]):
     """Particle distance to states picked by prototypes, which are spread over the states by balanced assignments."""
 
     name: ClassVar[str] = "protorl"
     label: ClassVar[str] = "ProtoRL"
     keeps_critic: ClassVar[bool] = True
 
-    number_of_prototypes: int = 128
-    """Also the candidates that each reward adds to the queue."""
-    queue_size: int = 2048
+    number_of_prototypes: Annotated[int, POSITIVE] = 128
+    """Number of prototypes, and of candidates that each call of the reward adds to the queue."""
+    queue_size: Annotated[int, POSITIVE] = 2048
     """Candidates remembered. Until they are that many, zeros in their places keep rewards at one or less."""
-    neighbours: int = 3
-    """The reward is the distance to the candidate of this rank."""
-    feature_dim: int = 64
+    neighbours: Annotated[int, POSITIVE] = 3
+    """Rank k of the candidate whose distance is the reward."""
+    feature_dim: Annotated[int, POSITIVE] = 64
     """Width of the representation."""
-    hidden: tuple[int, ...] = (128,)
-    """Of the projector; the predictor is linear."""
-    temperature: float = 0.1
-    """Of the assignments to prototypes, in both branches of the loss."""
-    sinkhorn_iterations: int = 3
-    target_rate: float = 0.05
-    """How fast p̄ follows the predictor, per update."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
+    hidden: Annotated[tuple[int, ...], POSITIVE] = (128,)
+    """Widths of the hidden layers of the projector; the predictor is linear."""
+    temperature: Annotated[float, POSITIVE] = 0.1
+    """Temperature of the assignments to prototypes, in both branches of the loss."""
+    sinkhorn_iterations: Annotated[int, POSITIVE] = 3
+    """Rounds of balancing the assignments to prototypes."""
+    target_rate: Annotated[float, POSITIVE, FRACTION] = 0.05
+    """How fast the target p̄ follows the predictor, per update."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
 
-    @property
-    def skills(self) -> NoSkill:
-        """None."""
-        return NoSkill()
-
-    @property
-    def resample_every(self) -> None:
-        """Nothing to draw."""
-        return None
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes, in proportion to its width of 1024."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(
+            number_of_prototypes=scale.width // 2,
+            feature_dim=scale.width // 8,
+            hidden=(scale.width // 2,),
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:
         """Fresh networks, prototypes in random directions, p̄ = p, and a queue of zeros."""
@@ -93,7 +91,7 @@ class ProtoRL(Objective[ProtoRLState]):
             eye=eye,
             predictor=predictor,
             projector=MLP.create(projector_key, self.feature_dim, self.hidden, self.feature_dim),
-            prototypes=_unit(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
+            prototypes=unit_rows(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
         )
         # The copy's leaves are its own: a loop that hands its old state's memory on must not find one leaf twice.
         target_eye, target = jax.tree.map(jnp.copy, (eye, predictor))
@@ -109,18 +107,18 @@ class ProtoRL(Objective[ProtoRLState]):
         # Prototypes are put back on the sphere before each step, which itself is free to leave it.
         params = state.networks.params
         networks = state.networks._replace(
-            params=eqx.tree_at(lambda tree: tree.prototypes, params, _unit(params.prototypes))
+            params=eqx.tree_at(lambda tree: tree.prototypes, params, unit_rows(params.prototypes))
         )
-        slow = _unit(_predicted(state.target_eye, state.target, batch.next_obs))
+        slow = unit_rows(_predicted(state.target_eye, state.target, batch.next_obs))
         assignment = sinkhorn(slow @ networks.params.prototypes.T / self.temperature, self.sinkhorn_iterations)
 
         def loss(networks: ProtoRLNetworks) -> tuple[Float[Array, ""], Metrics]:
-            fast = _unit(jax.vmap(networks.projector)(networks.predict(batch.obs)))
+            fast = unit_rows(jax.vmap(networks.projector)(networks.predict(batch.obs)))
             log_probability = jax.nn.log_softmax(fast @ networks.prototypes.T / self.temperature, axis=-1)
             value = -jnp.mean(jnp.sum(assignment * log_probability, axis=-1))
             return value, {"model_loss": value}
 
-        networks, metrics = descend(self._transform, loss, networks)
+        networks, metrics = gradient_step(self._transform, loss, networks)
         followed = networks.params.eye, networks.params.predictor
         target_eye, target = ema((state.target_eye, state.target), followed, self.target_rate)
         return ProtoRLState(networks, target_eye, target, state.queue), metrics
@@ -133,8 +131,8 @@ class ProtoRL(Objective[ProtoRLState]):
         Each prototype draws one candidate from the batch, with probability softmax over the rows of C w.
         """
         params = state.networks.params
-        states = _unit(params.predict(batch.next_obs))
-        chosen = jax.random.categorical(key, _unit(params.prototypes) @ states.T, axis=-1)
+        states = unit_rows(params.predict(batch.next_obs))
+        chosen = jax.random.categorical(key, unit_rows(params.prototypes) @ states.T, axis=-1)
         queue = jnp.concatenate([jax.lax.stop_gradient(states)[chosen], state.queue])[: self.queue_size]
         reward = nearest_distances(states, queue, self.neighbours)[:, -1]
         return state._replace(queue=queue), reward, {}
@@ -142,7 +140,3 @@ class ProtoRL(Objective[ProtoRLState]):
 
 def _predicted(eye: Eye, predictor: Linear, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
     return jax.vmap(lambda one: predictor(eye(one)))(obs)
-
-
-def _unit(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    return rows / jnp.sqrt(jnp.sum(rows**2, axis=-1, keepdims=True) + 1e-12)

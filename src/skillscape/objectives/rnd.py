@@ -4,16 +4,15 @@ In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import NoSkill
+from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.optim import Learner, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.stats import Moments
 from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet, prepared
@@ -28,37 +27,34 @@ class RNDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RND(Objective[RNDState]):
+class RND(AdamTrained, Objective[RNDState]):
     """Novelty: how badly a predictor, fitted on the states seen, matches a fixed random network."""
 
     name: ClassVar[str] = "rnd"
     label: ClassVar[str] = "RND"
     own_unit: ClassVar[bool] = True
 
-    hidden: tuple[int, ...] = (128, 128)
-    feature_dim: int = 64
+    hidden: Hidden = (128, 128)
+    feature_dim: Annotated[int, POSITIVE] = 64
     """Outputs of the random network."""
-    clip: float = 5.0
-    """Largest size of a normalised input."""
+    clip: Annotated[float, POSITIVE] = 5.0
+    """Largest absolute value of a normalised input."""
     paid_for: End = "obs"
-    """Which state of a transition is novel or rare."""
-    learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
+    """Which state of a transition is rewarded for being novel."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
 
-    @property
-    def skills(self) -> NoSkill:
-        """None."""
-        return NoSkill()
-
-    @property
-    def resample_every(self) -> None:
-        """Nothing to draw."""
-        return None
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, epsilon=self.epsilon)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB everywhere: half as many outputs as hidden units."""
+        return cls(
+            hidden=scale.hidden,
+            feature_dim=scale.width // 2,
+            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
+            paid_for="next_obs" if scale.imagined else "obs",
+            learning_rate=scale.learning_rate,
+            epsilon=scale.epsilon,
+        )
 
     def init(self, key: RandomKey, spec: Spec) -> RNDState:
         """Two random networks of the same shape; no errors seen."""
@@ -86,7 +82,7 @@ class RND(Objective[RNDState]):
             value = jnp.mean(self._errors(predictor, state.target, batch.states(self.paid_for)))
             return value, {"model_loss": value}
 
-        predictor, metrics = descend(self._transform, loss, state.predictor)
+        predictor, metrics = gradient_step(self._transform, loss, state.predictor)
         return RNDState(predictor, state.target, state.errors), metrics
 
     def reward(

@@ -6,8 +6,8 @@ by the VAE's own KL term (Eq. 6).
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
-from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.objectives.base import DiscreteSkills, LearningRate, Objective, Scale, SkillCount, SkillSteps
+from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 from skillscape.vision import Eye, is_image, no_states, outline, outline_width, prepared, stored
 
@@ -106,19 +106,18 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
 
 
 @dataclass(frozen=True)
-class SD3(Objective[SD3State]):
+class SD3(DiscreteSkills, Objective[SD3State]):
     """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
 
     name: ClassVar[str] = "sd3"
     label: ClassVar[str] = "SD3"
     imagined_entropy: ClassVar[float | None] = 0.1
 
-    number_of_skills: int = 10
-    """n."""
-    deviation_weight: float = 1.5
+    number_of_skills: SkillCount = 10
+    deviation_weight: Annotated[float, POSITIVE] = 1.5
     """λ of Eq. 1: above one it weakens the push away from the other skills."""
     exploration_ratio: float = 0.04
-    """α: weight of the KL bonus."""
+    """α: weight of the KL bonus for exploration inside a skill."""
     density: Literal["elbo", "reconstruction"] = "elbo"
     """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
@@ -126,42 +125,85 @@ class SD3(Objective[SD3State]):
     bonus_scale: float = 16.25
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
     latent_samples: int = 0
-    """Draws of h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
+    """Draws of the latent h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
     floor: float | None = -1.0
-    """Lower bound of r_sd3; without one a skill pays without limit for crossing another's region on its way out."""
+    """Lower bound of r_sd3; without it, crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
+    """Factor on the reward."""
 
     architecture: Literal["soft-modular", "plain"] = "soft-modular"
     """Encoder and decoder: soft modules, or MLPs that the skill enters in the first layer."""
-    width: int = 64
-    """d: size of the joint state and skill feature, and of the plain network's layers."""
-    layers: int = 2
-    """L."""
-    modules: int = 4
-    """m: modules per layer."""
-    module_width: int = 32
-    temperature: float = 1.0
-    """Of the routing softmax."""
-    latent_dim: int = 8
-    decoder_variance: float = 0.1
+    width: Annotated[int, POSITIVE] = 64
+    """Width d of the joint state and skill feature, and of the plain network's layers."""
+    layers: Annotated[int, POSITIVE, Range("at most 100", high=100)] = 2
+    """Layers L of the encoder and of the decoder."""
+    modules: Annotated[int, POSITIVE] = 4
+    """Modules m in each layer of a soft-modular network."""
+    module_width: Annotated[int, POSITIVE] = 32
+    """Width of each module."""
+    temperature: Annotated[float, POSITIVE] = 1.0
+    """Temperature of the softmax that routes between modules."""
+    latent_dim: Annotated[int, POSITIVE] = 8
+    """Width of the VAE's latent h."""
+    decoder_variance: Annotated[float, POSITIVE] = 0.1
     """σ² of P(s|h,z): what counts as one place. Of images in units of a thirty-second of their range."""
 
-    learning_rate: float = 3e-3
-    clip_norm: float | None = None
+    learning_rate: LearningRate = 3e-3
+    clip_norm: Annotated[float | None, POSITIVE] = None
     """Largest norm of a gradient; None does not clip."""
-    fitting_steps: int = 1
+    fitting_steps: Annotated[int, POSITIVE] = 1
     """Gradient steps on the density at each update."""
-    history: int = 12_500
+    history: Annotated[int, NON_NEGATIVE] = 12_500
     """Rows of earlier scored states that the density is fitted on too; 0 where batches come from a replay buffer."""
-    newest_fraction: float = 0.8
+    newest_fraction: Annotated[float, FRACTION] = 0.8
     """Share of a fitting batch that is new where there is a history."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    resample_every: SkillSteps = None
 
-    @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """What docs/mazes.md chose or the paper's literal settings in mazes, and the authors' on URLB."""
+        if scale.benchmark == "maze":
+            return cls._in_mazes(scale)
+        on_urlb = cls(
+            number_of_skills=scale.number_of_skills,
+            # The arm's observations hardly move a KL, so the authors weigh it fifty times as much there.
+            exploration_ratio=2.0 if scale.env_id == "jaco" else 0.04,
+            bonus_scale=1.0,
+            latent_samples=1,
+            floor=None,
+            reward_scale=0.1,
+            width=scale.density_width,
+            module_width=scale.module_width,
+            latent_dim=40,
+            decoder_variance=0.25,
+            learning_rate=scale.learning_rate,
+            clip_norm=0.5,
+            history=0,
+            resample_every=scale.resample_every,
+        )
+        if not scale.imagined:
+            return on_urlb
+        # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
+        # No floor: where the actor climbs the reward, it would take the slope away from skills in another's region.
+        # Skills that rest cover less ground at the plain weight; docs/pixels.md has what heavier ones do.
+        bonus = 3.0 if scale.benchmark == "maze-pixels" else 1.0
+        return replace(
+            on_urlb, latent_dim=16, decoder_variance=4.0, latent_samples=0, reward_scale=1.0, bonus_scale=bonus
+        )
+
+    @classmethod
+    def _in_mazes(cls, scale: Scale) -> Self:
+        if scale.preset != "paper":
+            return cls(history=0) if scale.replayed else cls()
+        return cls(
+            bonus_scale=1.0,
+            floor=None,
+            width=128,
+            module_width=64,
+            decoder_variance=0.02,
+            learning_rate=1e-3,
+            history=0,
+        )
 
     @property
     def _transform(self) -> optax.GradientTransformation:
@@ -273,7 +315,7 @@ class SD3(Objective[SD3State]):
                     "divergence": jnp.mean(evidence.divergence),
                 }
 
-            return descend(self._transform, loss, model)
+            return gradient_step(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
         return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)

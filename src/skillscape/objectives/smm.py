@@ -6,7 +6,7 @@ In the form of URLB (Laskin et al., URLB: Unsupervised Reinforcement Learning Be
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -16,9 +16,9 @@ from jaxtyping import Array, Float, Shaped
 
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import MLP
-from skillscape.objectives.base import Adaptation, Objective
-from skillscape.optim import Learner, adam, descend, learner
-from skillscape.skills import Discrete
+from skillscape.objectives.base import Adaptation, DiscreteSkills, Epsilon, Objective, Scale, SkillCount, SkillSteps
+from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.ranges import POSITIVE
 from skillscape.types import End, Experience, Metrics, RandomKey, Spec
 from skillscape.vision import StateNet, outline, outline_width
 
@@ -49,41 +49,51 @@ class SMMState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SMM(Objective[SMMState]):
+class SMM(DiscreteSkills, Objective[SMMState]):
     """−log ρ(s|z) + log q(z|s) + log n: rare for the skill, and telling of it. Scores s, the state acted in."""
 
     name: ClassVar[str] = "smm"
     label: ClassVar[str] = "SMM"
 
-    number_of_skills: int = 4
-    """n."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Of the discriminator."""
-    density_hidden: tuple[int, ...] = (128, 128)
-    """Of the VAE's encoder and decoder."""
-    latent_dim: int = 8
+    number_of_skills: SkillCount = 4
+    hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
+    """Widths of the hidden layers of the discriminator."""
+    density_hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
+    """Widths of the hidden layers of the VAE's encoder and decoder."""
+    latent_dim: Annotated[int, POSITIVE] = 8
+    """Width of the VAE's code."""
     divergence_weight: float = 0.5
-    """Of the KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
+    """Weight of the VAE's KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
     faithful_sign: bool = False
     """Subtract log q(z|s), as the benchmark's code does: it then pays a skill for being mistaken for another."""
     paid_for: End = "obs"
-    """Which state of a transition is novel or rare."""
-    density_learning_rate: float = 1e-2
-    discriminator_learning_rate: float = 1e-3
-    epsilon: float = 1e-3
-    """Adam's ε."""
-    resample_every: int | None = None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    """Which state of a transition is rewarded for being rare and telling."""
+    density_learning_rate: Annotated[float, POSITIVE] = 1e-2
+    """Adam's learning rate for the VAE."""
+    discriminator_learning_rate: Annotated[float, POSITIVE] = 1e-3
+    """Adam's learning rate for the discriminator."""
+    epsilon: Epsilon = 1e-3
+    resample_every: SkillSteps = None
+
+    @classmethod
+    def at(cls, scale: Scale) -> Self:
+        """As URLB outside mazes: four skills that each last an episode, and a VAE of at most 150 by 128."""
+        if scale.benchmark == "maze":
+            return cls()
+        return cls(
+            number_of_skills=scale.number_of_skills if scale.benchmark == "maze-pixels" else 4,
+            hidden=scale.hidden,
+            density_hidden=(min(scale.width, 150),) * 2,
+            latent_dim=min(scale.width, 128),
+            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
+            paid_for="next_obs" if scale.imagined else "obs",
+            epsilon=scale.epsilon,
+        )
 
     @property
     def adaptation(self) -> Adaptation:
         """A new skill for every episode, as in pre-training."""
         return "prior"
-
-    @property
-    def skills(self) -> Discrete:
-        """n one-hot skills."""
-        return Discrete(self.number_of_skills)
 
     @property
     def _density_transform(self) -> optax.GradientTransformation:
@@ -128,8 +138,8 @@ class SMM(Objective[SMMState]):
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
             return cross_entropy, {"discriminator_loss": cross_entropy, "discriminator_accuracy": accuracy}
 
-        density, metrics = descend(self._density_transform, density_loss, state.density)
-        discriminator, more = descend(self._discriminator_transform, discriminator_loss, state.discriminator)
+        density, metrics = gradient_step(self._density_transform, density_loss, state.density)
+        discriminator, more = gradient_step(self._discriminator_transform, discriminator_loss, state.discriminator)
         total = metrics["density_loss"] + more["discriminator_loss"]
         return SMMState(density, discriminator), {"model_loss": total, **metrics, **more}
 

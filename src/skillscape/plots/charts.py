@@ -10,7 +10,7 @@ from jaxtyping import Float
 from skillscape.evaluation.aggregate import Estimate
 from skillscape.evaluation.scoreboard import THRESHOLDS, Scoreboard
 from skillscape.evaluation.summary import bootstrap_interval
-from skillscape.plots.mazes import Curve
+from skillscape.plots.curves import Curve
 from skillscape.plots.style import method_look
 
 Figure = dict[str, Any]

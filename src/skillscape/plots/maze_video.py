@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from skillscape.envs.layouts import Layout
+from skillscape.envs.mazes.layouts import Layout
 from skillscape.plots.mazes import draw_walls
 
 DEFAULT_SIZE = 480

@@ -1,4 +1,4 @@
-"""Figures of skills in a maze: trajectories, maps of time or density, learning curves.
+"""Figures of skills in a maze: trajectories, and maps of time or density.
 
 Functions that take ``axes`` draw; functions named ``*_figure`` arrange, save a PNG at ``path`` and return nothing.
 Nothing here imports jax: a figure can be redrawn from saved arrays on any machine.
@@ -9,29 +9,21 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from skillscape.envs.layouts import Layout
-from skillscape.evaluation.summary import bootstrap_interval
-from skillscape.plots.style import grid_shape, method_look, new_figure, save, skill_colours, styled
+from skillscape.envs.mazes.layouts import Layout
+from skillscape.plots.curves import MEASURES
+from skillscape.plots.style import grid_shape, new_figure, save, skill_colours, styled
 
 Extent: TypeAlias = tuple[float, float, float, float]
-Curve: TypeAlias = tuple[Int[np.ndarray, " m"], Float[np.ndarray, "s m"]]
 
 LEGEND_SKILLS = 20
 PANEL_INCHES = 2.7
-MEASURE_LABELS = {
-    "coverage": "coverage (fraction of quarter-cells)",
-    "reach": "reach (fraction of farthest distance)",
-    "distinguishability": "I(S;Z) (nats)",
-    "skill_accuracy": "skill accuracy (fraction of states)",
-}
 
 
 class Panel(NamedTuple):
@@ -40,6 +32,13 @@ class Panel(NamedTuple):
     title: str
     positions: Float[np.ndarray, "k r t 2"]
     caption: str = ""
+
+
+def caption(measures: Mapping[str, float | None]) -> str:
+    """Coverage, reach and I(S;Z), as far as they are known, on one line to put under a panel."""
+    known = {name: measures.get(name) for name in ("coverage", "reach", "distinguishability")}
+    names = {name: MEASURES[name].column.partition(",")[0] for name in known}
+    return " · ".join(f"{names[name]} {value:.2f}" for name, value in known.items() if value is not None)
 
 
 def draw_walls(axes: Axes, layout: Layout) -> None:
@@ -171,60 +170,6 @@ def density_figure(
         if not shared_scale:
             bar.set_ticks([0.0, 1.0], labels=["lowest\nof panel", "highest\nof panel"])
         figure.suptitle(title, fontsize=10.5)
-        save(figure, path)
-
-
-def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
-    """Save learning curves: one axis per measure, one line per method, the 95% bootstrap band of its mean over seeds.
-
-    One seed is a line without a band.
-
-    curves: measure → method → (steps [m], values [s, m]). A measure of ``MazeMeasures`` gets its label with unit; any
-    other key is its own label. A method keeps its look in all axes. ``note`` is the title line: budget and seeds.
-    """
-    methods = list(dict.fromkeys(method for lines in curves.values() for method in lines))
-    looks = {method: method_look(place) for place, method in enumerate(methods)}
-    rows, columns = grid_shape(len(curves), 4)
-    with styled():
-        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.7)
-        grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
-            for method, (steps, values) in lines.items():
-                colour, line = looks[method]
-                ends = bootstrap_interval(values, resamples=2000)
-                if ends is not None:
-                    axes.fill_between(steps, *ends, color=colour, alpha=0.16, linewidth=0)
-                # A line through one point cannot be seen.
-                dot = "o" if len(steps) == 1 else None
-                axes.plot(
-                    steps,
-                    np.mean(values, axis=0),
-                    color=colour,
-                    linestyle=line,
-                    linewidth=1.5,
-                    marker=dot,
-                    markersize=4,
-                )
-                if dot and ends is not None:
-                    axes.vlines(steps, *ends, color=colour, alpha=0.4)
-            axes.set_ylabel(MEASURE_LABELS.get(measure, measure))
-            axes.set_xlabel("environment steps")
-            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.grid(axis="y", color="0.9", linewidth=0.6)
-            axes.set_axisbelow(True)
-            axes.margins(x=0.02)
-            if measure in MEASURE_LABELS:
-                axes.set_ylim(bottom=0.0)  # all of them start at zero; a cut axis would flatter small differences
-        for axes in grid[len(curves) :]:
-            axes.remove()
-        handles = [
-            Line2D([], [], color=colour, linestyle=line, linewidth=1.8, label=method)
-            for method, (colour, line) in looks.items()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 2 * columns + 1))
-        if note:
-            figure.suptitle(note, fontsize=10)
         save(figure, path)
 
 

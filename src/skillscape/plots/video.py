@@ -1,4 +1,4 @@
-"""Films as MP4 files, and contact sheets: frames are uint8 [height, width, 3], whatever they show."""
+"""Videos as MP4 files, and contact sheets: frames are uint8 [height, width, 3], whatever they show."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _LIMITED_RANGE = 1
 
 
 def load_encoder() -> ModuleType:
-    """PyAV, which brings its own FFmpeg; imported late, since only films need it."""
+    """PyAV, which brings its own FFmpeg; imported late, since only videos need it."""
     try:
         import av
     except ImportError as error:
@@ -52,13 +52,20 @@ def recording(path: Path, frames_per_second: float, *, hold: float = 0.0) -> Ite
     stored for squares of four pixels.
     """
     av = load_encoder()
+    # faststart: the index goes to the front, so that a page can play the file while it loads.
+    options = {"movflags": "faststart"}
+    with _whole(path) as temporary, av.open(str(temporary), "w", format="mp4", options=options) as container:
+        encoder = _Encoder(av, container, frames_per_second)
+        yield encoder.add
+        encoder.finish(round(hold * frames_per_second))
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the name of ``path`` when all is written and leaves nothing otherwise."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        # faststart: the index goes to the front, so that a page can play the file while it loads.
-        with av.open(str(temporary), "w", format="mp4", options={"movflags": "faststart"}) as container:
-            encoder = _Encoder(av, container, frames_per_second)
-            yield encoder.add
-            encoder.finish(round(hold * frames_per_second))
+        yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -112,7 +119,7 @@ class _Encoder:
 
 
 class Strip:
-    """Keeps a few frames, evenly spread over a film whose length is not known beforehand."""
+    """Keeps a few frames, evenly spread over a video whose length is not known beforehand."""
 
     _MOST = 64
 
@@ -122,7 +129,7 @@ class Strip:
         self._seen = 0
 
     def add(self, frame: Frame) -> None:
-        """The next frame of the film."""
+        """The next frame of the video."""
         if self._seen % self._every == 0:
             self._kept.append(frame.copy())
         self._seen += 1
@@ -131,18 +138,18 @@ class Strip:
             self._every *= 2
 
     def frames(self, number: int = SHEET_FRAMES) -> list[Frame]:
-        """``number`` of them in the order of time, the first always among them; a short film repeats some."""
+        """``number`` of them in the order of time, the first always among them; a short video repeats some."""
         return [self._kept[index] for index in np.linspace(0, len(self._kept) - 1, number).round().astype(int)]
 
 
-class Row(NamedTuple):
+class SheetRow(NamedTuple):
     """One line of a contact sheet: what stands beside it, and its frames in the order of time."""
 
     label: str
     frames: Sequence[Frame]
 
 
-def contact_sheet(rows: Sequence[Row], path: Path, title: str = "") -> None:
+def contact_sheet(rows: Sequence[SheetRow], path: Path, title: str = "") -> None:
     """Save rows of frames under each other as a PNG, each shrunk to ``THUMBNAIL`` pixels, time to the right."""
     pictures = [[_shrunk(frame) for frame in row.frames] for row in rows]
     height, width = (max(one.shape[axis] for line in pictures for one in line) for axis in (0, 1))
@@ -159,7 +166,8 @@ def contact_sheet(rows: Sequence[Row], path: Path, title: str = "") -> None:
             figure.text(_GAP / size[0], middle, row.label, va="center", fontsize=8, linespacing=1.5)
             for column, picture in enumerate(line):
                 figure.figimage(_framed(picture), _LABEL_WIDTH + column * (width + _GAP) - 1, bottom - 1)
-        _save_whole(figure, path)
+        with _whole(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=_DOTS_PER_INCH, facecolor="white")
 
 
 def _shrunk(frame: Frame) -> Frame:
@@ -177,13 +185,3 @@ def _framed(picture: Frame) -> Frame:
     framed = np.full((height + 2, width + 2, 3), _FRAME_GREY, np.uint8)
     framed[1:-1, 1:-1] = picture
     return framed
-
-
-def _save_whole(figure: Figure, path: Path) -> None:
-    """Write a PNG, dot for pixel, that is whole or not there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        figure.savefig(temporary, format="png", dpi=_DOTS_PER_INCH, facecolor="white")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -107,14 +107,28 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file that is whole or not there, whatever happens to the process."""
     temporary = path.with_name(f"{path.name}.partial")
     # Made anew: what stands there may be a link.
     temporary.unlink(missing_ok=True)
-    with temporary.open("x") as file:
-        file.write(json.dumps(values, indent=1) + "\n")
+    with temporary.open("x", encoding="utf-8", newline="") as file:
+        file.write(text)
     temporary.replace(path)
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write an object as JSON; see ``write_text``."""
+    write_text(path, json.dumps(values, indent=1) + "\n")
+
+
+@contextmanager
+def writing_to(folder: Path, advice: str = "choose another --out") -> Iterator[None]:
+    """Say in one sentence that a folder cannot be made or written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}; {advice}.") from error
 
 
 def check_links(folder: Path) -> None:

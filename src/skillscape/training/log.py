@@ -1,47 +1,39 @@
-"""Metrics on disk (CSV and TensorBoard), and the words of a progress line. Printing is the command line's business."""
+"""Rows of numbers on disk as CSV, and the words of a progress line."""
 
 import contextlib
 import csv
-import os
-import socket
-import struct
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.record_writer import masked_crc32c
 
 from skillscape.errors import Notice, Unwritable, UserError
 from skillscape.training.files import read_bytes
+from skillscape.words import duration
 
 LARGEST_STEP = 2**53
 """Up to here a float is the integer that was written."""
 
 
-class MetricsLog:
-    """Rows of named numbers by step, as CSV and as TensorBoard scalars.
+class CsvLog:
+    """Rows of named numbers by step in a CSV file; one that cannot be written raises ``Unwritable``.
 
-    Wall-clock times go to TensorBoard only, so that the CSV of a resumed run equals an uninterrupted one's. Without
-    TensorBoard the run goes on; a CSV that cannot be written raises ``Unwritable``.
+    Wall-clock times have no place in it, so that the file of a resumed run equals an uninterrupted one's.
     """
 
-    def __init__(self, folder: Path, name: str, resume_at: int) -> None:
-        """Open ``folder``/``name``.csv, dropping rows after step ``resume_at``: they belong to work that was lost."""
-        self._path = folder / f"{name}.csv"
-        self._name = name
+    def __init__(self, path: Path, resume_at: int) -> None:
+        """Open the file, dropping rows after step ``resume_at``: they belong to work that was lost."""
+        self._path = path
         self._columns: list[str] = []
         try:
             self._keep_until(resume_at)
             self._file = self._path.open("a", newline="")
         except OSError as error:
             raise self._unwritable(error) from error
-        self._board = _Board(folder / "tensorboard", name, resume_at + 1 if resume_at else None)
 
     def _keep_until(self, step: int) -> None:
         if not self._path.exists():
@@ -57,8 +49,8 @@ class MetricsLog:
             csv.writer(file).writerows([table.columns, *kept] if kept else [])
         temporary.replace(self._path)
 
-    def write(self, step: int, row: Mapping[str, float], times: Mapping[str, float] | None = None) -> None:
-        """Append one row. ``times`` are wall-clock figures."""
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        """Append one row."""
         columns = ["step", *row]
         if self._columns and columns != self._columns:
             raise UserError(
@@ -74,7 +66,6 @@ class MetricsLog:
             self._file.flush()
         except OSError as error:
             raise self._unwritable(error) from error
-        self._board.write(step, {f"{self._name}/{key}": value for key, value in {**row, **(times or {})}.items()})
 
     def _unwritable(self, error: OSError) -> Unwritable:
         return Unwritable(
@@ -82,79 +73,13 @@ class MetricsLog:
             "with --resume."
         )
 
-    def __enter__(self) -> "MetricsLog":
+    def __enter__(self) -> "CsvLog":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # All rows were flushed when they were written; what is left is the end of one that could not be.
         with contextlib.suppress(OSError):
             self._file.close()
-        self._board.close()
-
-
-class _Board:
-    """An event file of TensorBoard that this thread writes itself.
-
-    tensorboardX's own writer hands events to a thread. That thread dies of a full disk, and the run would then wait
-    for it for ever.
-    """
-
-    def __init__(self, folder: Path, name: str, first_step: int | None) -> None:
-        """Open a new file; events of earlier files from ``first_step`` on are to be forgotten."""
-        self._file: BinaryIO | None = None
-        # Two logs of a run are opened in the same second, and perhaps by the same process twice.
-        path = folder / f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{name}"
-        self._path = path
-        try:
-            folder.mkdir(exist_ok=True)
-            self._file = path.open("ab")
-        except OSError as error:
-            self._give_up(error)
-        self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        if first_step is not None:
-            started = SessionLog(status=SessionLog.START)
-            self._put(Event(wall_time=time.time(), step=first_step, session_log=started))
-
-    def write(self, step: int, scalars: Mapping[str, float]) -> None:
-        """One event with all scalars of a step."""
-        event = Event(wall_time=time.time(), step=step)
-        for tag, value in scalars.items():
-            event.summary.value.add(tag=tag, simple_value=value)
-        self._put(event)
-
-    def _put(self, event: Event) -> None:
-        if self._file is None:
-            return
-        content = event.SerializeToString()
-        length = struct.pack("<Q", len(content))
-        record = length + _checksum(length) + content + _checksum(content)
-        try:
-            self._file.write(record)
-            self._file.flush()
-        except OSError as error:
-            self.close()
-            self._give_up(error)
-
-    def _give_up(self, error: OSError) -> None:
-        # A logger must never stop a run.
-        warnings.warn(
-            f"{self._path} cannot be written ({error.strerror}); the run goes on without TensorBoard.",
-            Notice,
-            stacklevel=2,
-        )
-
-    def close(self) -> None:
-        """Write nothing more."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-        self._file = None
-
-
-def _checksum(content: bytes) -> bytes:
-    return struct.pack("<I", masked_crc32c(content))
 
 
 class _Table(NamedTuple):
@@ -247,13 +172,5 @@ class Pace:
         """In words: 125,000/250,000 steps · 5,210 steps/s · 24 s left."""
         rate = self.rate(step)
         left = (self._total - step) / rate if rate > 0 else float("inf")
-        remaining = "–" if left == float("inf") else _duration(left)
+        remaining = "–" if left == float("inf") else duration(left)
         return f"{step:,}/{self._total:,} steps · {rate:,.0f} steps/s · {remaining} left"
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"

@@ -89,7 +89,7 @@ def test_others_that_cannot_draw_are_told_what_to_install(backends, monkeypatch)
 
 _SECOND_TRY = """
 import os
-from skillscape.envs.host import make_host
+from skillscape.envs.registry import make_env
 from skillscape.envs.urlb import camera
 os.environ["MUJOCO_EGL_DEVICE_ID"] = "99"
 try:
@@ -99,8 +99,8 @@ except RuntimeError as error:
 else:
     raise SystemExit("a card that is not there has drawn")
 del os.environ["MUJOCO_EGL_DEVICE_ID"]
-make_host("walker")
-env = make_host("walker-pixels")
+make_env("walker")
+env = make_env("walker-pixels")
 assert env.reset(0).std() > 0
 assert "PYOPENGL_PLATFORM" not in os.environ and "MUJOCO_GL" not in os.environ
 """

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from skillscape.backbones.controller import mixture
 from skillscape.backbones.dreamer.world_model import RSSM, Latent
 from skillscape.dists import TruncatedNormal, TwoHot
 from skillscape.nets import MLP
@@ -43,9 +44,10 @@ class Actor(eqx.Module):
         if self.controller is None:
             mean, deviation, strain = self._moments(feature, skill)
             return TruncatedNormal(mean, deviation), strain
-        share = jax.nn.softmax(self.controller(feature))
-        means, deviations, strains = jax.vmap(lambda one: self._moments(feature, one))(jnp.eye(skill.shape[0]))
-        return TruncatedNormal(share @ means, share @ deviations), share @ strains
+        mean, deviation, strain = mixture(
+            self.controller, feature, lambda each: self._moments(feature, each), skill.shape[0]
+        )
+        return TruncatedNormal(mean, deviation), strain
 
     def _moments(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]
@@ -79,7 +81,7 @@ class Critic(eqx.Module):
             return TwoHot(raw).mean()
         return raw[:, :, 0] if self.kind == "normal" else jnp.sum(raw * skill[None], axis=-1)
 
-    def misfit(
+    def nll(
         self, feature: Float[Array, "p q f"], skill: Float[Array, "q z"], target: Float[Array, "p q"]
     ) -> Float[Array, "p q"]:
         """−log likelihood of the targets, constants left out."""

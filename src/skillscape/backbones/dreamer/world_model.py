@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.backbones.dreamer.observations import Decoder, Encoder
+from skillscape.backbones.dreamer.encoders import Decoder, Encoder
 from skillscape.dists import OneHot
 from skillscape.nets import ACTIVATIONS, GRU, MLP, Activation, Linear
 from skillscape.types import Metrics, RandomKey, Sequences
-from skillscape.vision import prepared
 
 
 class Latent(NamedTuple):
-    """A state of the model. deter: [..., d], the memory; sample: [..., s, c], one-hot, drawn with ``logits``."""
+    """A state of the model. deter: [..., d], recurrent; sample (stoch): [..., s, c], one-hot, drawn with ``logits``."""
 
     deter: Float[Array, "*n d"]
     sample: Float[Array, "*n s c"]
@@ -27,7 +26,7 @@ class Latent(NamedTuple):
 
     @property
     def feature(self) -> Float[Array, "*n f"]:
-        """Sample and memory side by side: what heads, actor and critic read."""
+        """Stochastic and deterministic state side by side: what heads, actor and critic read."""
         return jnp.concatenate([flat(self.sample), self.deter], axis=-1)
 
 
@@ -78,34 +77,32 @@ class RSSM(eqx.Module):
 
     @property
     def width(self) -> int:
-        """Numbers in the memory h."""
+        """Entries of the deterministic state h."""
         return self.prior.layers[0].weight.shape[1]
 
-    def nothing(self, rows: int) -> tuple[Float[Array, "n d"], Float[Array, "n s c"]]:
-        """Memory and sample before anything was seen: zeros."""
+    def initial(self, rows: int) -> tuple[Float[Array, "n d"], Float[Array, "n s c"]]:
+        """Deterministic and stochastic state before anything was seen: zeros."""
         classes = self.posterior_logits.bias.shape[0] // self.groups
         return jnp.zeros((rows, self.width)), jnp.zeros((rows, self.groups, classes))
 
-    def advance(
+    def transition(
         self, deter: Float[Array, " d"], sample: Float[Array, "s c"], action: Float[Array, " a"]
     ) -> Float[Array, " d"]:
-        """The memory after an action."""
+        """The deterministic state after an action."""
         entering = self.enter(jnp.concatenate([sample.reshape(-1), action]))
         return self.cell(ACTIVATIONS[self.activation](entering), deter)
 
-    def expect(self, deter: Float[Array, " d"]) -> Float[Array, "s c"]:
+    def infer_prior(self, deter: Float[Array, " d"]) -> Float[Array, "s c"]:
         """Logits of the prior."""
         return self._grouped(self.prior(deter))
 
-    def share(self, embedding: Float[Array, " e"]) -> Float[Array, " u"]:
-        """The embedding's part of the posterior's first layer: it needs no memory, so it is computed for all times at
-        once.
-        """
+    def project_embedding(self, embedding: Float[Array, " e"]) -> Float[Array, " u"]:
+        """The embedding's part of the posterior's first layer: it needs no state, so all times are computed at once."""
         return self.posterior.weight[:, self.width :] @ embedding + self.posterior.bias
 
-    def correct(self, deter: Float[Array, " d"], share: Float[Array, " u"]) -> Float[Array, "s c"]:
-        """Logits of the posterior, from the memory and what ``share`` made of the embedding."""
-        hidden = ACTIVATIONS[self.activation](self.posterior.weight[:, : self.width] @ deter + share)
+    def infer_posterior(self, deter: Float[Array, " d"], projected: Float[Array, " u"]) -> Float[Array, "s c"]:
+        """Logits of the posterior, from the deterministic state and the projected embedding."""
+        hidden = ACTIVATIONS[self.activation](self.posterior.weight[:, : self.width] @ deter + projected)
         return self._grouped(self.posterior_logits(hidden))
 
     def _grouped(self, logits: Float[Array, " sc"]) -> Float[Array, "s c"]:
@@ -118,32 +115,32 @@ class RSSM(eqx.Module):
         first: Float[Array, "b t"],
         key: RandomKey,
     ) -> tuple[Latent, Float[Array, "b t s c"]]:
-        """Posterior states along b sequences, and the prior's logits at each; memory begins anew where ``first``."""
+        """Posterior states along b sequences, and the prior's logits at each; they begin anew where ``first``."""
         rows, times = first.shape
-        shares = jax.vmap(jax.vmap(self.share))(embedding)
+        projected = jax.vmap(jax.vmap(self.project_embedding))(embedding)
         uniform = jax.random.uniform(key, (times, rows, self.groups))
 
         def step(
             before: tuple[Float[Array, "b d"], Float[Array, "b s c"]],
             now: tuple[Float[Array, "b u"], Float[Array, "b a"], Float[Array, " b"], Float[Array, "b s"]],
         ) -> tuple[tuple[Float[Array, "b d"], Float[Array, "b s c"]], Latent]:
-            share, action, first, uniform = now
+            projected, action, first, uniform = now
             kept = 1 - first[:, None]
             deter, sample = before[0] * kept, before[1] * kept[:, :, None]
-            deter = jax.vmap(self.advance)(deter, sample, action * kept)
-            logits = jax.vmap(self.correct)(deter, share)
+            deter = jax.vmap(self.transition)(deter, sample, action * kept)
+            logits = jax.vmap(self.infer_posterior)(deter, projected)
             sample = OneHot(logits).sample(uniform)
             return (deter, sample), Latent(deter, sample, logits)
 
-        by_time = (_swapped(shares), _swapped(action), first.T, uniform)
-        _, states = jax.lax.scan(step, self.nothing(rows), by_time)
-        posterior = Latent(*(_swapped(part) for part in states))
-        return posterior, jax.vmap(jax.vmap(self.expect))(posterior.deter)
+        by_time = (_swapped(projected), _swapped(action), first.T, uniform)
+        _, states = jax.lax.scan(step, self.initial(rows), by_time)
+        states = Latent(*(_swapped(part) for part in states))
+        return states, jax.vmap(jax.vmap(self.infer_prior))(states.deter)
 
     def imagine_step(self, state: Latent, action: Float[Array, "n a"], uniform: Float[Array, "n s"]) -> Latent:
         """Where n states go by n actions, as the prior has it."""
-        deter = jax.vmap(self.advance)(state.deter, state.sample, action)
-        logits = jax.vmap(self.expect)(deter)
+        deter = jax.vmap(self.transition)(state.deter, state.sample, action)
+        logits = jax.vmap(self.infer_prior)(deter)
         return Latent(deter, OneHot(logits).sample(uniform), logits)
 
 
@@ -165,15 +162,18 @@ def balanced_divergence(
     return value, to_prior
 
 
-class Understood(NamedTuple):
-    """What the world model made of a batch of sequences, for whoever learns from it next."""
+class Posterior(NamedTuple):
+    """What the world model infers from a batch of sequences: posterior states, and the embeddings behind them."""
 
-    posterior: Latent
+    states: Latent
     embedding: Float[Array, "b t e"]
 
 
 class WorldModel(eqx.Module):
-    """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its end."""
+    """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its end.
+
+    Observations are preprocessed here: vectors, or images of floats (see ``image_norm.preprocess``).
+    """
 
     encoder: Encoder
     dynamics: RSSM
@@ -181,15 +181,15 @@ class WorldModel(eqx.Module):
     reward: MLP
     ends: MLP | None
 
-    def embed(self, obs: Shaped[Array, "b ..."]) -> Float[Array, "b e"]:
+    def embed(self, obs: Float[Array, "b ..."]) -> Float[Array, "b e"]:
         """Embeddings of a batch of observations."""
-        return jax.vmap(self.encoder)(prepared(obs))
+        return jax.vmap(self.encoder)(obs)
 
-    def understand(self, batch: Sequences, key: RandomKey) -> tuple[Understood, Float[Array, "b t s c"]]:
+    def infer(self, batch: Sequences, key: RandomKey) -> tuple[Posterior, Float[Array, "b t s c"]]:
         """Posterior states of a batch, and the prior's logits."""
         embedding = jax.vmap(self.embed)(batch.obs)
-        posterior, prior = self.dynamics.observe(embedding, batch.action, batch.first, key)
-        return Understood(posterior, embedding), prior
+        states, prior = self.dynamics.observe(embedding, batch.action, batch.first, key)
+        return Posterior(states, embedding), prior
 
     def loss(
         self,
@@ -201,19 +201,19 @@ class WorldModel(eqx.Module):
         balance: float,
         free_nats: float,
         reward_shapes_model: bool,
-    ) -> tuple[Float[Array, ""], tuple[Understood, Metrics]]:
+    ) -> tuple[Float[Array, ""], tuple[Posterior, Metrics]]:
         """−log p(obs) − log p(reward) + KL, all of unit variance, constants left out; means over batch and time.
 
         ``unit``: what one of an observation is worth, in numbers of unit variance.
         ``reward_shapes_model``: whether the reward's gradient reaches the states, or only its own head.
         """
-        understood, prior = self.understand(batch, key)
-        feature = understood.posterior.feature
-        misses = jax.vmap(jax.vmap(self.decoder))(feature) - prepared(batch.obs)
+        posterior, prior = self.infer(batch, key)
+        feature = posterior.states.feature
+        misses = jax.vmap(jax.vmap(self.decoder))(feature) - batch.obs
         image = 0.5 * unit**2 * jnp.sum(misses**2) / batch.first.size
         read = feature if reward_shapes_model else jax.lax.stop_gradient(feature)
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
-        divergence, nats = balanced_divergence(understood.posterior.logits, prior, balance, free_nats)
+        divergence, nats = balanced_divergence(posterior.states.logits, prior, balance, free_nats)
         value = image + reward + divergence_scale * divergence
         metrics = {"observation_loss": image, "task_reward_loss": reward, "world_divergence": nats}
         if self.ends is not None:
@@ -222,27 +222,27 @@ class WorldModel(eqx.Module):
             value, metrics = value + end, {**metrics, "end_loss": end}
         entropy = -jnp.sum(jax.nn.softmax(prior) * jax.nn.log_softmax(prior), axis=(-2, -1))
         metrics = {**metrics, "world_loss": value, "prior_entropy": jnp.mean(entropy)}
-        return value, (jax.lax.stop_gradient(understood), metrics)
+        return value, (jax.lax.stop_gradient(posterior), metrics)
 
     def expected_reward(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
         """The task's reward on arriving in each state."""
         return jax.vmap(jax.vmap(self.reward))(feature)[:, :, 0]
 
-    def going_on(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
+    def continue_prob(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
         """The probability that the task does not end in each state; one where no head says otherwise."""
         if self.ends is None:
             return jnp.ones(feature.shape[:2])
         return jax.nn.sigmoid(-jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0])
 
     def predict(self, batch: Sequences, context: int, key: RandomKey) -> Float[Array, "b t ..."]:
-        """Means of prepared observations: the first ``context`` as understood, then as expected by actions alone."""
+        """Means of observations: the first ``context`` by the posterior, then by the prior, from actions alone."""
         observe_key, imagine_key = jax.random.split(key)
         known = Sequences(*(part[:, :context] for part in batch))
-        understood, _ = self.understand(known, observe_key)
+        posterior, _ = self.infer(known, observe_key)
         decode = jax.vmap(jax.vmap(self.decoder))
         if context == batch.action.shape[1]:
-            return decode(understood.posterior.feature)
-        last = Latent(*(part[:, -1] for part in understood.posterior))
+            return decode(posterior.states.feature)
+        last = Latent(*(part[:, -1] for part in posterior.states))
         actions = _swapped(batch.action[:, context:])
         uniform = jax.random.uniform(imagine_key, (*actions.shape[:2], self.dynamics.groups))
 
@@ -251,4 +251,4 @@ class WorldModel(eqx.Module):
             return state, state
 
         _, states = jax.lax.scan(step, last, (actions, uniform))
-        return decode(jnp.concatenate([understood.posterior.feature, _swapped(states.feature)], axis=1))
+        return decode(jnp.concatenate([posterior.states.feature, _swapped(states.feature)], axis=1))

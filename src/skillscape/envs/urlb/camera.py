@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 from jaxtyping import UInt8
 
-from skillscape.envs.frames import IMAGE_SIDE
+from skillscape.envs import IMAGE_SIDE
 from skillscape.envs.urlb.control import BACKENDS, load_module
 from skillscape.errors import UserError
 

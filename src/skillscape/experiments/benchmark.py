@@ -1,0 +1,185 @@
+"""Comparisons on tasks: pre-train, fine-tune on every task, one table of returns and of shares of the expert's."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from typing_extensions import Doc
+
+from skillscape import presets
+from skillscape.envs.registry import family_of
+from skillscape.errors import UserError, choose
+from skillscape.evaluation.aggregate import STATISTICS
+from skillscape.evaluation.scoreboard import Scoreboard, scoreboard
+from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
+from skillscape.experiments.grid import Grid, Variant
+from skillscape.experiments.results import Results
+from skillscape.plots.aggregates import aggregate_figure
+from skillscape.plots.curves import curves_figure
+from skillscape.training.versions import versions, versions_of
+from skillscape.words import counted
+
+STATES = ("walker", "quadruped", "jaco")
+IMAGES = ("walker-pixels", "quadruped-pixels")
+
+
+class Score(NamedTuple):
+    """A row of the long table: the return of the last evaluation, and all of them with their steps."""
+
+    method: str
+    """The label of its column."""
+    task: str
+    seed: int
+    score: float
+    steps: list[int]
+    returns: list[float]
+
+
+@dataclass(frozen=True)
+class Benchmark(Experiment):
+    """Methods compared on the tasks of the Unsupervised RL Benchmark."""
+
+    paper_methods: ClassVar[tuple[str, ...]]
+    paper_domains: ClassVar[tuple[str, ...]] = STATES
+    methods: Annotated[
+        tuple[str, ...],
+        Doc(
+            "Methods to compare; the experiment's own if not given. A backbone, such as ddpg, is training from scratch."
+        ),
+    ] = ()
+    domains: Annotated[
+        tuple[str, ...],
+        Doc("Domains, each with all its tasks; the experiment's own, or those of --tasks, if not given."),
+    ] = ()
+    tasks: Annotated[tuple[str, ...], Doc("Tasks to fine-tune on; all of the domains' if not given.")] = ()
+    seeds: Seeds = 10
+    preset: Preset = None
+    steps: Steps = None
+    finetuning_steps: Annotated[
+        int | None, Doc("Environment steps of fine-tuning, and of training from scratch; the preset's if not given.")
+    ] = None
+
+    @abstractmethod
+    def columns(self, method: str) -> list[Variant]:
+        """What is compared of a method."""
+
+    def more(self, board: Scoreboard) -> list[str]:
+        """Lines that the table ends with."""
+        del board
+        return []
+
+    def grids(self) -> list[Grid]:
+        """One grid; parts of the experiment and other presets have results of their own."""
+        domains = self._domains()
+        benchmarks = {family_of(domain).benchmark(domain) for domain in domains}
+        if len(benchmarks) > 1:
+            raise UserError("States and images are not compared with each other; ask for the one or the other.")
+        usual = presets.default_preset(benchmarks.pop())
+        preset = self.preset or usual
+        budget = presets.get(None, family_of(domains[0]).benchmark(domains[0]), domains[0], preset)
+        places = self.tasks or (() if domains == self.paper_domains else domains)
+        grid = Grid(
+            "-".join([self.name, *places, *([] if preset == usual else [preset])]),
+            tuple(column for method in self.methods or self.paper_methods for column in self.columns(method)),
+            domains,
+            self.tasks or None,
+            tuple(range(self.seeds)),
+            preset,
+            self.steps or budget.steps,
+            self.finetuning_steps or budget.finetuning_steps,
+        )
+        for domain in domains if grid.specs else ():  # which refuses tasks that no domain has
+            if not grid.tasks_of(domain):
+                raise UserError(f"None of the tasks asked for is one of {domain}; leave it out, or add its tasks.")
+        return [grid]
+
+    def _domains(self) -> tuple[str, ...]:
+        for domain in self.domains:
+            choose("domain", domain, [*STATES, *IMAGES], "skillscape envs")
+        wanted = set(self.tasks)
+        having = tuple(one for one in self.paper_domains if wanted & set(family_of(one).tasks(one)))
+        return self.domains or having or self.paper_domains
+
+    def identity(self, grid: Grid) -> dict[str, Any]:
+        """Preset, budgets, seeds, columns and tasks."""
+        return {
+            "preset": grid.preset,
+            "pretraining_steps": grid.steps,
+            "finetuning_steps": grid.finetuning_steps,
+            "seeds": len(grid.seeds),
+            "methods": sorted(variant.label for variant in grid.variants),
+            "tasks": sorted(task for env in grid.envs for task in grid.tasks_of(env)),
+        }
+
+    def analyse(self, grid: Grid, results: Results, folder: Path, command: str) -> list[Path]:
+        """The raw per-seed numbers, the table, the learning curves and the aggregates."""
+        scores = scores_of(results)
+        settings = {name: value for name, value in self.identity(grid).items() if name not in ("methods", "tasks")}
+        board = scoreboard((score.method, score.task, score.seed, score.score) for score in scores)
+        folder.mkdir(parents=True, exist_ok=True)
+        raw = {
+            "experiment": grid.name,
+            "command": command,
+            **settings,
+            "versions": versions_of(results.runs / spec.folder for spec in results.specs),
+            "drawn_with": versions(),
+            "scores": [score._asdict() for score in scores],
+        }
+        (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
+        (folder / "table.md").write_text("\n".join([*table(grid, board), *self.more(board)]) + "\n")
+        returns = results.where(measure="return")
+        curves = {
+            task: {label: returns.where(label=label, task=task).curve() for label in board.methods}
+            for task in board.tasks
+        }
+        curves_figure(curves, folder / "curves.png", budget_note(grid))
+        aggregate_figure(board.aggregates, folder / "aggregates.png", budget_note(grid))
+        return [folder / name for name in ("raw.json", "table.md", "curves.png", "aggregates.png")]
+
+
+def scores_of(results: Results) -> list[Score]:
+    """The returns of every run that learned a task, in the order of the runs."""
+    returns = results.where(measure="return")
+    scores = []
+    for spec in returns.specs:
+        if spec.config.task is not None:
+            (rows,) = returns.where(folder=spec.folder, label=spec.label).by_seed().values()
+            steps, values = [row.step for row in rows], [row.value for row in rows]
+            scores.append(Score(spec.label, spec.config.task, spec.config.seed, values[-1], steps, values))
+    return scores
+
+
+def budget_note(grid: Grid) -> str:
+    """The line that says how much was spent on these numbers."""
+    return (
+        f"preset {grid.preset}: {grid.steps:,} steps without reward, then {grid.finetuning_steps:,} with; "
+        f"{counted(len(grid.seeds), 'seed')}"
+    )
+
+
+def table(grid: Grid, board: Scoreboard) -> list[str]:
+    """Markdown tables: returns, mean ± standard error over the seeds, tasks down, methods across; then aggregates."""
+    several = len(grid.seeds) > 1
+    spread = ", mean ± standard error" if several else ""
+    lines = [f"Return of the last evaluation{spread}. {budget_note(grid)}.", "", *head("", board.methods)]
+    for task in board.tasks:
+        cells = [board.cells[method, task] for method in board.methods]
+        told = [f"{cell.mean:.0f}" + ("" if cell.error is None else f" ± {cell.error:.0f}") for cell in cells]
+        lines.append(f"| {task} | {' | '.join(told)} |")
+    intervals = "with 95 % stratified-bootstrap intervals" if several else "one seed, hence without intervals"
+    lines += ["", f"Shares of the expert's score over {counted(len(board.tasks), 'task')}, {intervals}.", ""]
+    lines += head("", tuple(STATISTICS))
+    for method in board.methods:
+        shares = [board.aggregates[method, name] for name in STATISTICS]
+        ends = ["" if share.interval is None else " [{:.3f}, {:.3f}]".format(*share.interval) for share in shares]
+        told = [f"{share.value:.3f}{interval}" for share, interval in zip(shares, ends, strict=True)]
+        lines.append(f"| {method} | {' | '.join(told)} |")
+    return lines
+
+
+def head(corner: str, columns: Sequence[str]) -> list[str]:
+    """The first two lines of a Markdown table."""
+    return [f"| {corner}{' ' * bool(corner)}| {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]

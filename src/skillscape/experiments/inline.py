@@ -1,0 +1,116 @@
+"""Runs in this process, one after the other; seeds of one compiled program together."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import final
+
+from skillscape.envs.gymnasium_modules import trust
+from skillscape.errors import UserError
+from skillscape.experiments.engine import Executor
+from skillscape.experiments.estimate import note_pace
+from skillscape.experiments.grid import RunSpec
+from skillscape.experiments.worker import Outcome, finished, trained_steps
+from skillscape.launch import launch
+from skillscape.training.callbacks import Callback, TensorBoard
+from skillscape.training.progress import SHOWN, Progress
+from skillscape.training.run import Run
+from skillscape.words import counted
+
+
+def train(
+    specs: Sequence[RunSpec],
+    runs: Path,
+    callbacks: Sequence[Callback],
+    on_start: Callable[[], None] | None = None,
+) -> None:
+    """Bring runs that differ in their seed alone to the end, and note how long it took."""
+    first = specs[0]
+    trust(first.config.env)
+    begun, used = [trained_steps(runs, spec.folder) for spec in specs], time.process_time()
+    launch(
+        [spec.config for spec in specs],
+        (runs / first.folder).parent,
+        several=True,
+        sources=None if first.needs is None else [Run(runs / str(spec.needs)) for spec in specs],
+        resume=True,
+        callbacks=[TensorBoard(), *callbacks],
+        on_start=on_start,
+    )
+    steps = [spec.config.steps - taken for spec, taken in zip(specs, begun, strict=True)]
+    seconds_per_step = (time.process_time() - used) / max(sum(steps), 1)
+    for spec, taken in zip(specs, steps, strict=True):
+        note_pace(spec, runs, taken, taken * seconds_per_step)
+
+
+@final
+class Told(Callback):
+    """Tells each evaluation in a line."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        """``say``: what is done with a line."""
+        self._say = say
+
+    def on_progress(self, run: Run, step: int, pace: str, row: Mapping[str, float]) -> None:
+        """Pace and measures."""
+        if run.due(step):
+            self._say(" · ".join([pace, *(f"{name} {row[name]:.2f}" for name in SHOWN if name in row)]))
+
+
+@final
+class InlineExecutor(Executor):
+    """Trains in this process: one run at a time, or all seeds where training is compiled as a whole."""
+
+    def __init__(self, runs: Path) -> None:
+        """``runs``: folder of all runs."""
+        self._runs = runs
+        self._waiting: list[RunSpec] = []
+
+    @property
+    def room(self) -> int:
+        """All that is ready, so that seeds meet."""
+        return sys.maxsize
+
+    @property
+    def running(self) -> int:
+        """None: a run that is at work has this process to itself, which can tell nothing meanwhile."""
+        return 0
+
+    @property
+    def cores(self) -> float:
+        """An environment and a learner, or two seeds at least."""
+        return float(min(2, os.cpu_count() or 1))
+
+    def submit(self, spec: RunSpec, log: Path) -> None:
+        """Put a run in the queue."""
+        del log
+        self._waiting.append(spec)
+
+    def wait(self, seconds: float) -> list[tuple[RunSpec, Outcome]]:
+        """Train the next run, with its other seeds if they share a program; fine-tunings come first."""
+        del seconds
+        first = next((spec for spec in self._waiting if spec.needs is not None), self._waiting[0])
+        place = Path(first.folder).parent
+        together = first.config.backbone.on_policy
+        batch = [spec for spec in self._waiting if spec is first or (together and Path(spec.folder).parent == place)]
+        self._waiting = [spec for spec in self._waiting if spec not in batch]
+        return self._trained(batch)
+
+    def _trained(self, batch: list[RunSpec]) -> list[tuple[RunSpec, Outcome]]:
+        place = (self._runs / batch[0].folder).parent
+        progress = Progress(place, len(batch))
+        title = f"{place.name} · {counted(len(batch), 'seed')}" if len(batch) > 1 else batch[0].title
+        try:
+            train(batch, self._runs, [progress], lambda: progress.begin(f"training {title}"))
+        except UserError as error:
+            if len(batch) > 1:
+                # One seed has stopped the others; by themselves they go on.
+                return [outcome for spec in batch for outcome in self._trained([spec])]
+            return [(batch[0], Outcome(None, str(error)))]
+        return [(spec, Outcome(finished(self._runs, spec.folder), "it ended without results")) for spec in batch]
+
+    def stop(self) -> None:
+        """Nothing is under way."""
+        self._waiting = []

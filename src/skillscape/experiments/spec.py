@@ -1,0 +1,218 @@
+"""Specifications of sweeps: a TOML file, read into a grid; every mistake in it is one sentence."""
+
+import itertools
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skillscape.errors import UserError
+from skillscape.experiments.engine import Resources
+from skillscape.experiments.grid import MOST_RUNS, Grid, Pairs, Variant, variant
+
+OWN = "own"
+"""The skill that a method fine-tunes by its own rule."""
+
+Values = tuple[tuple[str, tuple[Any, ...]], ...]
+"""Settings and the values each of them is tried with."""
+
+
+class Sweep(NamedTuple):
+    """A grid, and what one run of it gets."""
+
+    grid: Grid
+    resources: Resources
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Read a specification."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UserError(
+            f"Cannot read the sweep {path}: {reason}; give a TOML file such as sweeps/smoke.toml."
+        ) from error
+    try:
+        values = tomllib.loads(text)
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply; a sweep has tables of values and of lists.") from error
+    except ValueError as error:
+        raise UserError(f"{path} is not TOML: {error}.") from error
+    try:
+        return _sweep(path.stem, values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _sweep(stem: str, values: Mapping[str, Any]) -> Sweep:
+    for key in ("methods", "envs"):
+        if key not in values:
+            raise UserError(
+                f'{key} is missing; add a line such as {key} = ["{"sd3" if key == "methods" else "walker"}"].'
+            )
+    read = _read("", KEYS, values)
+    resources = Resources(**_read("resources.", RESOURCES, dict(read.pop("resources", ()))))
+    axes: dict[str, Any] = {key: _tried(key, read.pop(key, ())) for key in ("objective", "backbone")}
+    axes |= {key: read.pop(key, ()) for key in ("methods", "backbones", "skills", "snapshots", "noise")}
+    return Sweep(Grid(**{"name": stem, "variants": tuple(dict.fromkeys(_variants(**axes))), **read}), resources)
+
+
+def _read(prefix: str, keys: "Mapping[str, Kind]", values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of known keys, checked; nothing is named twice."""
+    found = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if name not in keys:
+            raise UserError(f"There is no key {key!r}; known are {', '.join(f'{prefix}{known}' for known in keys)}.")
+        if not keys[name].fits(value):
+            raise UserError(f"{key} must be {keys[name].wish.format(key=key)}, not {value!r}.")
+        found[name] = built = keys[name].build(value)
+        twice = Counter(built).most_common(1) if isinstance(value, list) else ()
+        if twice and twice[0][1] > 1:
+            raise UserError(f"{key} names {twice[0][0]!r} twice; keep one.")
+    return found
+
+
+def _tried(key: str, pairs: Pairs) -> Values:
+    """Settings with the values to try; one that is itself a list, such as hidden, is tried with a list of lists."""
+    found = tuple((name, entry if isinstance(entry, tuple) else (entry,)) for name, entry in pairs)
+    for name, tried in found:
+        if not tried or not _plain(tried):
+            raise UserError(f"{key}.{name} must be a value or a list of values to try, not {dict(pairs)[name]!r}.")
+    return found
+
+
+def _variants(
+    methods: Sequence[str],
+    backbones: Sequence[str],
+    skills: Sequence[str],
+    snapshots: Sequence[int],
+    noise: Sequence[float],
+    objective: Values,
+    backbone: Values,
+) -> Iterator[Variant]:
+    """The columns: every combination of what is to be tried; of training from scratch only that of the backbone."""
+    rest = (backbones or (None,), noise or (0.0,), skills or (OWN,), snapshots or (None,))
+    if (
+        math.prod(len(tried) for tried in (methods, *rest, *(tried for _, tried in (*objective, *backbone))))
+        > MOST_RUNS
+    ):
+        raise UserError(f"The grid has more than {MOST_RUNS:,} runs; try fewer values at a time.")
+    for method, settings in itertools.product(methods, _combinations(backbone)):
+        if variant(method).method is None:
+            yield variant(method, _label(method, settings), settings=settings)
+            continue
+        for changes, learner, deviation, skill, snapshot in itertools.product(_combinations(objective), *rest):
+            rule = None if skill == OWN else skill
+            told = [*changes, ("backbone", learner), *settings, ("noise", deviation or None)]
+            told += [("skill", rule), ("snapshot", snapshot)]
+            yield variant(
+                method,
+                _label(method, told),
+                backbone=learner,
+                objective=changes,
+                settings=settings,
+                noise=deviation,
+                skill=rule,
+                snapshot=snapshot,
+            )
+
+
+def _combinations(values: Values) -> Iterator[Pairs]:
+    names = [name for name, _ in values]
+    for chosen in itertools.product(*(tried for _, tried in values)):
+        yield tuple(zip(names, chosen, strict=True))
+
+
+def _label(method: str, settings: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join([method, *(f"{name} {value}" for name, value in settings if value is not None)])
+
+
+class Kind(NamedTuple):
+    """What a key takes: in words, as a test, and what is made of it."""
+
+    wish: str
+    fits: Callable[[Any], bool]
+    build: Callable[[Any], Any]
+
+
+def _whole(value: Any, least: int = 0) -> bool:  # noqa: ANN401
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _real(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def _text(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, str) and value != ""
+
+
+def _list(value: Any, fits: Callable[[Any], bool], least: int = 0) -> bool:  # noqa: ANN401
+    return isinstance(value, list) and len(value) >= least and all(fits(entry) for entry in value)
+
+
+def _plain(value: Any) -> bool:  # noqa: ANN401
+    return all(_plain(entry) for entry in value) if isinstance(value, tuple) else not isinstance(value, dict)
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401
+    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
+
+
+_TEXT = Kind("a text in quotes", _text, str)
+_TEXTS = Kind("a list of texts with at least one", lambda value: _list(value, _text, 1), tuple)
+_STEPS = Kind("a whole number above zero", lambda value: _whole(value, 1), int)
+_TABLE = Kind(
+    "a table, written [{key}]",
+    lambda value: isinstance(value, dict),
+    lambda value: tuple((name, _tuples(entry)) for name, entry in value.items()),
+)
+KEYS = {
+    "name": Kind(
+        "the name of a folder, without slashes and without a dot in front",
+        lambda value: _text(value) and "/" not in value and value[0] != ".",
+        str,
+    ),
+    "methods": _TEXTS,
+    "envs": _TEXTS,
+    "tasks": Kind(
+        '"all" or a list of tasks',
+        lambda value: value == "all" or _list(value, _text),
+        lambda value: None if value == "all" else tuple(value),
+    ),
+    "seeds": Kind(
+        f"how many seeds, up to {MOST_RUNS:,}, or a list of seeds that are not negative",
+        lambda value: _list(value, _whole, 1) or (_whole(value, 1) and value <= MOST_RUNS),
+        lambda value: tuple(value if isinstance(value, list) else range(value)),
+    ),
+    "preset": _TEXT,
+    "steps": _STEPS,
+    "finetuning_steps": _STEPS,
+    "backbones": _TEXTS,
+    "skills": _TEXTS,
+    "snapshots": Kind("a list of steps above zero", lambda value: _list(value, lambda step: _whole(step, 1)), tuple),
+    "noise": Kind(
+        "a standard deviation of at least 0 or a list of them",
+        lambda value: _real(value) or _list(value, _real, 1),
+        lambda value: tuple(float(entry) for entry in (value if isinstance(value, list) else [value])),
+    ),
+    "copies": _STEPS,
+    "objective": _TABLE,
+    "backbone": _TABLE,
+    "evaluation": _TABLE,
+    "env_kwargs": _TABLE,
+    "resources": _TABLE,
+}
+RESOURCES = {
+    "cpus": _STEPS,
+    "gpus": Kind(
+        "a share between 0 and 1 or a whole number",
+        lambda value: _real(value) and (value <= 1 or value % 1 == 0),
+        float,
+    ),
+    "retries": Kind("a whole number of at least 0", _whole, int),
+}

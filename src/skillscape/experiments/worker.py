@@ -1,0 +1,195 @@
+"""One run in a process of its own: `python -m skillscape.experiments.worker`, or a task of Ray.
+
+What is imported at the top costs no JAX: the process is told its cores and threads before JAX counts them.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from skillscape.errors import Busy, Interrupted, UserError
+from skillscape.training.files import read_results
+
+PATIENCE = 600.0
+"""Seconds to wait for a run that another process holds: one that was cut off from its machine soon ends."""
+PAUSE = 0.5
+
+
+class Order(NamedTuple):
+    """All that a worker has to know, as plain values."""
+
+    spec: dict[str, Any]
+    """A ``RunSpec``."""
+    runs: str
+    """Folder of all runs."""
+    log: str
+    """File for what the run has to say."""
+    threads: int
+    gpus: float = 0.0
+    cores: tuple[int, ...] = ()
+    """Cores to stay on; anywhere if empty."""
+    plugins: str = ""
+    """Modules to import first, as ``plugins.VARIABLE`` names them."""
+
+
+class Outcome(NamedTuple):
+    """What became of a run: its results, or one sentence on why there are none."""
+
+    results: dict[str, Any] | None
+    reason: str = ""
+
+
+def bookkeeping(runs: Path, kind: str, folder: str) -> Path:
+    """A file about a run that does not belong into its folder: its lock, the pace it was trained at."""
+    path = runs / "sweeps" / kind / folder
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def perform(order: Order) -> Outcome:
+    """Bring a run to its end, from its newest checkpoint if there is one. A run that is finished is only read."""
+    _settle(order)
+    Path(order.log).parent.mkdir(parents=True, exist_ok=True)
+    with Path(order.log).open("a") as log:
+        _note(log, f"process {os.getpid()} on {socket.gethostname()}")
+        try:
+            results = _patiently(order, log)
+        except UserError as error:
+            _note(log, f"failed: {error}")
+            if error.__cause__ is not None:
+                log.write("".join(traceback.format_exception(error.__cause__)))
+            return Outcome(None, str(error))
+        except (Interrupted, KeyboardInterrupt) as stop:
+            _note(log, "stopped and saved" if isinstance(stop, Interrupted) else "stopped")
+            raise Interrupted from None
+        except Exception as error:
+            log.write(traceback.format_exc())
+            return Outcome(None, " ".join(f"{type(error).__name__}: {error}".split()))
+        _note(log, "finished")
+        return Outcome(results)
+
+
+def perform_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The same as a task of Ray, which has a process for itself: plain values in and out."""
+    return perform(Order(**values))._asdict()
+
+
+def sees(path: str, content: str) -> bool:
+    """Whether a file of the driver can be read here: the task that looks whether a node shares the folder of runs."""
+    try:
+        return Path(path).read_text() == content
+    except OSError:
+        return False
+
+
+def _settle(order: Order) -> None:
+    """Keep to the cores and threads that were given; libraries read these variables when they are loaded."""
+    if order.cores and platform.system() == "Linux":
+        os.sched_setaffinity(0, order.cores)
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(order.threads)
+    if 0 < order.gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * order.gpus:.3f}")
+
+
+def _patiently(order: Order, log: TextIO) -> dict[str, Any]:
+    runs, folder = Path(order.runs), order.spec["folder"]
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with _alone(bookkeeping(runs, "locks", f"{folder}.lock"), runs / folder):
+                if finished(runs, folder) is None:
+                    _train(order, log)
+                made = finished(runs, folder)
+                if made is None:
+                    raise UserError(f"{folder} ended without results; see its log.")
+                return made
+        except Busy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(PAUSE)
+
+
+@contextmanager
+def _alone(path: Path, folder: Path) -> Iterator[None]:
+    """Keep other workers off a run until its results are written, which the lock of the run itself does not."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"{folder} is being trained by another process; run the sweep again when it is done.") from error
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be locked ({error.strerror}); choose --runs on another file system."
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()} {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def _train(order: Order, log: TextIO) -> None:
+    from skillscape.experiments.grid import RunSpec
+    from skillscape.experiments.inline import Told, train
+    from skillscape.plugins import VARIABLE, load_named_plugins
+
+    os.environ[VARIABLE] = order.plugins
+    load_named_plugins()
+    train([RunSpec.from_json(order.spec)], Path(order.runs), [Told(lambda line: _note(log, line))])
+
+
+def finished(runs: Path, folder: str) -> dict[str, Any] | None:
+    """The results of a run, or None if it is not finished."""
+    return read_results(runs / folder)
+
+
+def trained_steps(runs: Path, folder: str) -> int:
+    """The step of the newest checkpoint of a run, 0 if it has none."""
+    names = (path.name for path in (runs / folder / "checkpoints").glob("[0-9]*"))
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _note(log: TextIO, text: str) -> None:
+    log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+    log.flush()
+
+
+def main() -> None:
+    """Perform the order in the first argument and tell the outcome on standard output, as one line of JSON.
+
+    Standard input is a lifeline: it ends when the driver does, and the run is saved and stopped.
+    """
+    channel = os.fdopen(os.dup(1), "w")
+    # Whatever libraries print belongs to the log, where standard error goes.
+    os.dup2(2, 1)
+    # A driver in the background of a shell passes on that Ctrl-C is to be ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    order = Order(**json.loads(sys.argv[1]))
+    try:
+        outcome = perform(order)
+    except Interrupted:
+        return
+    channel.write(json.dumps(outcome._asdict()) + "\n")
+    channel.flush()
+
+
+def _end_with_driver() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Launching runs: folders, what goes on and what begins, training, and the results; one path for every kind of run."""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from skillscape.config import RunConfig
+from skillscape.envs.base import JaxEnv
+from skillscape.errors import Notice, UserError
+from skillscape.evaluation.evaluators import evaluating
+from skillscape.settings import check_unchanged
+from skillscape.training.callbacks import Callback
+from skillscape.training.files import write_json
+from skillscape.training.run import Run, adapted_state, check_free, seed_folders
+from skillscape.training.state import TrainState, first_state
+from skillscape.training.trainer import train
+from skillscape.types import EnvSpec
+from skillscape.words import counted
+
+
+def launch(
+    configs: Sequence[RunConfig],
+    out: Path,
+    *,
+    several: bool = False,
+    sources: Sequence[Run] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    workers: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    on_start: Callable[[], None] | None = None,
+) -> list[Run]:
+    """Train runs that differ in their seed alone, in ``out`` itself or, where they are ``several``, in ``out``/seed_N.
+
+    ``sources``: the pre-trainings that fine-tunings begin with. ``resume`` goes on with runs that stand there and
+    starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way any more.
+    """
+    if resume and force:
+        raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers must be at least 1, not {workers}.")
+    folders = _folders(out, [config.seed for config in configs], several)
+    if sources:
+        _check_apart(out, sources)
+    begun_with: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
+    states = [_checked_start(config, source) for config, source in zip(configs, begun_with, strict=True)]
+    for folder in folders:
+        if not (resume and (folder / "config.json").exists()):
+            check_free(folder, force=force)
+    runs = [
+        _resumed(folder, config)
+        if resume and (folder / "config.json").exists()
+        else Run.create(folder, config, force=force)
+        for folder, config in zip(folders, configs, strict=True)
+    ]
+    enable_compilation_cache()
+    starts = dict(zip(folders, states, strict=True))
+    left = [run for run in runs if run.results is None]
+    if not left:
+        return runs
+    if on_start is not None:
+        on_start()
+    for run, source in zip(runs, sources or (), strict=False):
+        if run.config.strategy.infers:
+            run.keep_model(source.snapshot(run.config.snapshot).objective)
+    with ExitStack() as stack:
+        evaluators = [stack.enter_context(evaluating(run.config)) for run in left]
+        number = workers or min(len(left), os.cpu_count() or 1)
+        train(left, lambda run: starts[run.folder](), evaluators, callbacks, workers=number, on_end=_write_results)
+    return runs
+
+
+def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
+    if not several:
+        if standing := len(seed_folders(out)):
+            raise UserError(
+                f"{out} holds {counted(standing, 'seed')}; give --seeds, or choose another --out for one run."
+            )
+        return [out]
+    if (out / "config.json").exists():
+        raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
+    if len(set(seeds)) < len(seeds):
+        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+    return [out / f"seed_{seed}" for seed in seeds]
+
+
+def _check_apart(out: Path, sources: Sequence[Run]) -> None:
+    """Refuse to fine-tune into the folder of the pre-training, where nothing could be undone."""
+    ours = out.resolve()
+    for source in sources:
+        theirs = source.folder.resolve()
+        if ours == theirs or ours in theirs.parents or theirs in ours.parents:
+            raise UserError(
+                f"The fine-tuning would be written to {out}, but the run that it begins with is {source.folder}; "
+                "choose a folder apart from it with --out."
+            )
+
+
+def checked_spec(config: RunConfig) -> EnvSpec:
+    """Sizes of the environment; what cannot be trained is refused. An environment is made to know."""
+    config.check()
+    if not config.backbone.on_policy:
+        spec = config.spec()
+    else:
+        env = config.make_env()
+        spec = env.spec
+        if not isinstance(env, JaxEnv):
+            env.close()
+            raise UserError(
+                f"{config.backbone.label} learns in environments that are written in JAX, such as maze/NAME, and "
+                f"{config.env} is not; choose another --backbone."
+            )
+    config.check_env(spec)
+    return spec
+
+
+def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], TrainState]:
+    """What training begins with; what cannot be trained is refused now, before any folder is made."""
+    spec = checked_spec(config)
+    if source is None:
+        return lambda: first_state(config, spec)
+    adapted = adapted_state(config, source, spec)
+    return lambda: adapted
+
+
+def _resumed(folder: Path, config: RunConfig) -> Run:
+    run = Run(folder)
+    # What a fine-tuning of it would take is not part of what the run itself computes.
+    ours, theirs = (replace(one, finetuning_steps=1).to_json() for one in (config, run.config))
+    # A longer budget leaves the steps already taken valid where no replay buffer was sized for it.
+    raised = config.backbone.on_policy and config.steps != run.config.steps
+    if raised:
+        theirs = {**theirs, "steps": ours["steps"], "snapshots": ours["snapshots"]}
+    check_unchanged(folder, theirs, ours)
+    run.newest()  # a damaged checkpoint is refused before anything is compiled
+    if not raised:
+        return run
+    if config.steps < run.config.steps:
+        raise UserError(
+            f"steps: {run.config.steps:,} in the run, {config.steps:,} asked for; the budget of {folder} can only be "
+            "raised on --resume."
+        )
+    write_json(folder / "config.json", config.to_json())
+    (folder / "results.json").unlink(missing_ok=True)
+    return Run(folder)
+
+
+def _write_results(run: Run) -> None:
+    """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
+    config = run.config
+    last = {name: values[-1] for name, values in run.evaluation().items() if values}
+    if last.get("step") != run.end:
+        raise UserError(
+            f"{run.folder / 'evaluation.csv'} is damaged: it has no row of the last step; restore it or train again "
+            "with --force."
+        )
+    results: Mapping[str, Any] = {
+        "method": config.method,
+        "phase": config.phase,
+        "env": config.env,
+        "task": config.task,
+        "images": run.spec.is_image,
+        "seed": config.seed,
+        "steps": run.end,
+        "source": config.source,
+        "snapshot": config.snapshot,
+        "skill_strategy": config.strategy.kind,
+        "evaluation_episodes": config.evaluation.episodes,
+        "measures": {name: value for name, value in last.items() if name != "step"},
+    }
+    write_json(run.folder / "results.json", dict(results))
+    shutil.rmtree(run.folder / "replay", ignore_errors=True)
+    log = run.folder / "metrics.csv"
+    if not log.exists() or not log.stat().st_size:
+        begins = config.trial_steps(run.spec)
+        warnings.warn(
+            Notice(
+                f"{run.folder}: nothing was learned in {config.steps:,} steps, since learning begins after "
+                f"{begins:,} of them and a complete episode; ask for more --steps."
+            ),
+            stacklevel=2,
+        )
+
+
+def enable_compilation_cache() -> None:
+    """Keep compiled programs in the user's cache folder, so that a second run starts at once."""
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillscape" / "jax"
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

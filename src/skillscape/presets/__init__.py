@@ -1,0 +1,99 @@
+"""Named settings. A preset is a Python value, and each benchmark has one table of them, its default first."""
+
+from dataclasses import replace
+from typing import Any
+
+from skillscape import backbones
+from skillscape.backbones.base import Backbone
+from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.errors import choose
+from skillscape.objectives import registry
+from skillscape.objectives.base import Objective
+from skillscape.presets.maze import MAZE
+from skillscape.presets.settings import Preset, Settings, Sized
+from skillscape.presets.urlb import URLB
+from skillscape.presets.urlb_pixels import MAZE_PIXELS, URLB_PIXELS
+
+__all__ = ["Settings", "default_preset", "get", "names"]
+
+TABLES: dict[str, dict[str, Preset]] = {
+    "maze": MAZE,
+    "maze-pixels": MAZE_PIXELS,
+    "urlb": URLB,
+    "urlb-pixels": URLB_PIXELS,
+}
+
+
+def names(benchmark: str) -> tuple[str, ...]:
+    """The presets of a benchmark, its default first."""
+    choose("benchmark", benchmark, TABLES)
+    return tuple(TABLES[benchmark])
+
+
+def default_preset(benchmark: str) -> str:
+    """What is meant where no preset is given."""
+    return names(benchmark)[0]
+
+
+def get(
+    method: str | type[Objective[Any]] | Objective[Any] | None,
+    benchmark: str,
+    env_id: str,
+    preset: str | None = None,
+    backbone: str | None = None,
+) -> Settings:
+    """The settings of a preset for a method: its name, its class, or an objective that is taken as it is.
+
+    None is learning a task from scratch.
+    preset: the benchmark's default if None; backbone: likewise, and a plug-in is taken with its own defaults.
+    """
+    kind = type(method) if isinstance(method, Objective) else _method(method)
+    preset = preset or default_preset(benchmark)
+    choose("preset", preset, names(benchmark))
+    row = TABLES[benchmark][preset]
+    sized = _sized(row, backbone)
+    at = replace(sized.scale, env_id=env_id)
+    return Settings(
+        objective=method if isinstance(method, Objective) else None if kind is None else kind.at(at),
+        backbone=_suited(sized.backbone, kind),
+        steps=row.steps,
+        finetuning_steps=row.finetuning_steps,
+        evaluate_every=row.evaluate_every,
+        evaluation_episodes=row.evaluation_episodes,
+        snapshots=row.snapshots,
+    )
+
+
+def _method(method: str | type[Objective[Any]] | None) -> type[Objective[Any]] | None:
+    if not isinstance(method, str):
+        return method
+    choose("method", method, registry(), "skillscape methods")
+    return registry()[method]
+
+
+def _sized(row: Preset, backbone: str | None) -> Sized:
+    default = next(iter(row.backbones.values()))
+    if backbone is None:
+        return default
+    choose("backbone", backbone, backbones.registry())
+    if backbone in row.backbones:
+        return row.backbones[backbone]
+    return Sized(backbones.registry()[backbone](), default.scale)
+
+
+def _suited(backbone: Backbone[Any, Any], method: type[Objective[Any]] | None) -> Backbone[Any, Any]:
+    """The backbone with what goes with a method; no method is a task from scratch."""
+    if isinstance(backbone, DDPG):
+        # Methods whose constraint is about single steps are shown single steps.
+        return replace(backbone, pairs="n-step" if method is None else method.pairs)
+    if not isinstance(backbone, Dreamer):
+        return backbone
+    if method is None:
+        return backbone.for_task(pretrained=False)
+    return replace(
+        backbone,
+        entropy=backbone.entropy if method.imagined_entropy is None else method.imagined_entropy,
+        normalise="none" if method.own_unit else backbone.normalise,
+        reward_gradient=backbone.reward_gradient and method.reward_gradient,
+    )

@@ -1,0 +1,150 @@
+"""The mazes of a report: runs grouped by maze and settings, their measures, and the episodes of one seed of each."""
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from skillscape.envs.mazes.layouts import Layout
+from skillscape.errors import UserError
+from skillscape.evaluation.summary import median_index, summarise
+from skillscape.plots.curves import MEASURES
+from skillscape.plots.mazes import caption, visitation_maps
+from skillscape.reporting.collect import (
+    UNREADABLE,
+    Found,
+    Group,
+    evaluation_log,
+    grouped,
+    learning_curves,
+    measure_of,
+    measures_of,
+    settings_key,
+    uniquely_labelled,
+)
+from skillscape.reporting.figures import model_density_maps
+from skillscape.reporting.model import MazePanel, MazeSection
+from skillscape.training.files import damaged
+from skillscape.training.run import AGAIN, Run
+
+MOST_FRAMES = 25
+"""Stops of the slider over training."""
+EPISODES_SHOWN = 5
+"""Episodes of each skill that are drawn."""
+
+OnMessage: TypeAlias = Callable[[str], None]
+LeaveOut: TypeAlias = Callable[[Path, Exception], None]
+Frame: TypeAlias = tuple[int, Float[np.ndarray, "k r t 2"]]
+"""A step of training, and the episodes played after it."""
+
+
+def maze_sections(found: Sequence[Found], on_message: OnMessage, leave_out: LeaveOut) -> list[MazeSection]:
+    """The pre-trainings in mazes: a section for each family of environments and maze, whatever path it was read from.
+
+    Two mazes of one name are two mazes.
+    """
+    mazes: dict[tuple[str, Layout], list[Found]] = {}
+    for name, run in found:
+        layout = run.layout
+        if layout is not None and run.config.task is None:
+            mazes.setdefault((run.config.family.name, layout), []).append((name, run))
+    names = [f"{family}/{layout.name}" for family, layout in mazes]
+    sections = []
+    for name, ((_, layout), runs) in zip(names, mazes.items(), strict=True):
+        env = name if names.count(name) == 1 else runs[0][1].config.env
+        panels = []
+        for group in _labelled_by_settings(grouped(runs, lambda _, run: settings_key(run))):
+            on_message(f"{env}: {group.label}")
+            panel = _maze_panel(group, layout, leave_out)
+            if panel is not None:
+                panels.append(panel)
+        if panels:
+            sections.append(MazeSection(env, layout, panels))
+    return sections
+
+
+def _labelled_by_settings(groups: Sequence[Group]) -> list[Group]:
+    """The method's name; several groups of one method are told apart by the settings that differ, or by folder."""
+
+    def label(group: Group) -> str:
+        name = group.config.label
+        settings = [_flat(other.config.to_json()) for other in groups if other.config.method == group.config.method]
+        if len(settings) == 1:
+            return name
+        own = _flat(group.config.to_json())
+        different = [key for key in own if any(other.get(key) != own[key] for other in settings)]
+        if not 1 <= len(different) <= 2 or len({repr(other) for other in settings}) < len(settings):
+            return f"{name} · {group.name}"
+        return f"{name} · " + ", ".join(f"{key.rpartition('.')[2].replace('_', ' ')} {own[key]}" for key in different)
+
+    return uniquely_labelled(groups, label)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings under dotted names, without what every run has of its own and without the maze itself."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if not prefix and key in ("format", "env", "definition", "seed", "source"):
+            continue
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel | None:
+    """The panel of a method, without the runs whose episodes or model cannot be read; None where none is left."""
+    names = measures_of(group.runs[0])
+    order = "distinguishability" if "distinguishability" in names else "coverage"
+    runs = list(group.runs)
+    while runs:
+        shown = runs[median_index([measure_of(run, order) for run in runs])]
+        try:
+            frames = _frames(shown, layout)
+            density = model_density_maps(shown)
+        except UNREADABLE as error:
+            leave_out(shown.folder, error)
+            runs.remove(shown)
+            continue
+        log, curves = evaluation_log(shown), learning_curves(runs)
+        captions = {
+            int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
+        }
+        return MazePanel(
+            label=group.label,
+            steps=shown.end,
+            seeds=[run.config.seed for run in runs],
+            summaries={
+                name: summarise([measure_of(run, name) for run in runs]) if name in names else None for name in MEASURES
+            },
+            curves={name: curves[name] for name in names},
+            shown_seed=shown.config.seed,
+            frame_steps=[step for step, _ in frames],
+            frames=np.stack([positions[:, :EPISODES_SHOWN] for _, positions in frames]),
+            captions=[captions.get(step, "") for step, _ in frames],
+            visits=visitation_maps(frames[-1][1], layout)[0],
+            density=None if density is None else density[0],
+        )
+    return None
+
+
+def _frames(run: Run, layout: Layout) -> list[Frame]:
+    """Step and episodes of the evaluations that are shown: all, or as many as fit, evenly spread, the last included."""
+    paths = sorted(path for path in (run.folder / "rollouts").glob("*.npz") if path.stem.isdigit())
+    if not paths:
+        raise UserError(f"{run.folder} has lost its rollouts; {AGAIN}.")
+    places = np.unique(np.linspace(0, len(paths) - 1, min(len(paths), MOST_FRAMES)).round().astype(int))
+    frames: list[Frame] = []
+    for path in (paths[place] for place in places):
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                positions = np.asarray(stored["positions"], np.float64)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise damaged(path, "it is not an archive of positions", AGAIN) from error
+        fits = positions.ndim == 4 and positions.shape[-1] == 2 and 0 not in positions.shape
+        inside = fits and np.isfinite(positions).all() and (layout.cell_index(positions) >= 0).all()
+        if not inside or (frames and positions.shape != frames[0][1].shape):
+            raise damaged(path, "its positions are not those of episodes in this maze", AGAIN)
+        frames.append((int(path.stem), positions))
+    return frames

@@ -1,0 +1,177 @@
+"""Which skill to fine-tune: drawn as in pre-training, one for the whole run, the most promising, or a mixture."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from skillscape.backbones.base import Backbone
+from skillscape.errors import UserError
+from skillscape.replay import Segment
+from skillscape.skills import Box, SkillSpace
+from skillscape.types import RandomKey
+
+WINDOW = 50
+"""Steps over which ``regress`` pairs a sum of rewards with the likelihood of the actions; fewer in short episodes."""
+
+Infer = Callable[[Shaped[Array, "n ..."], Float[Array, " n"]], Float[Array, " z"]]
+"""The skill that explains rewards seen in states, as objectives see them: a method's pre-trained ``infer_skill``."""
+Kind = Literal["prior", "random", "fixed", "constant", "controller", "regress", "grid", "infer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How the skill of a fine-tuning run is chosen.
+
+    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: the middle
+    of the box they come from; controller: all of them, mixed state by state. The others choose by the data that is
+    collected before learning begins. regress: the skill whose action likelihood correlates best with return; grid: the
+    one that earned most when each acted in turn; infer: the one that the method's own model infers from the rewards.
+    """
+
+    kind: Kind
+    index: int = 0
+
+    @property
+    def judges(self) -> bool:
+        """Whether the skill is chosen by the steps before learning begins."""
+        return self.kind in ("regress", "grid", "infer")
+
+    @property
+    def infers(self) -> bool:
+        """Whether the method's pre-trained model is needed to choose the skill."""
+        return self.kind == "infer"
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a controller mixes all skills: the agent needs one, see ``Backbone.with_controller``."""
+        return self.kind == "controller"
+
+    def initial(self, skills: SkillSpace, key: RandomKey) -> Float[np.ndarray, " z"] | None:
+        """The skill that a run keeps from its start, or None where skills change or are judged first."""
+        if self.kind == "random":
+            return np.asarray(skills.sample(key, 1)[0])
+        if self.kind == "fixed":
+            return np.asarray(skills.all()[self.index])
+        if self.kind == "constant":
+            return np.full(skills.width, 0.5, np.float32)
+        if self.kind == "controller":
+            # The controller looks at all skills itself; the critic, which was trained with skills, is shown their mean.
+            return np.asarray(jnp.mean(skills.all(), axis=0))
+        return None
+
+    def trials(self, skills: SkillSpace) -> Float[np.ndarray, "k z"] | None:
+        """The skills that the policy tries in turn before learning begins, or None where that is not what happens."""
+        return candidates(skills) if self.kind == "grid" else None
+
+    def judge(
+        self,
+        backbone: Backbone[Any, Any],
+        agent: PyTree,
+        skills: SkillSpace,
+        segments: Sequence[Segment],
+        infer: Infer | None = None,
+    ) -> Float[np.ndarray, " z"]:
+        """The skill that the steps so far speak for; ``infer``: needed where ``infers``."""
+        if self.kind == "grid":
+            return best_tried(segments)
+        if self.kind == "regress":
+            return regress(backbone, agent, skills, segments)
+        if self.kind == "infer" and infer is not None:
+            return inferred(backbone, agent, segments, infer)
+        raise UserError(f"--skill {self.kind} does not choose a skill by what was earned; use regress or grid.")
+
+
+def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
+    """Read ``--skill``; what the skills cannot do is refused."""
+    if skills.width == 0:
+        return Strategy("prior")
+    if text.isdecimal():
+        return _fixed(int(text), skills)
+    kind = next((one for one in KINDS if one == text and one != "fixed"), None)
+    if kind is None:
+        names = ", ".join(one for one in KINDS if one != "fixed")
+        raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
+    if kind == "constant" and not isinstance(skills, Box):
+        raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
+    if kind == "grid" and not isinstance(skills, Box) and skills.count is None:
+        raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
+    if kind in ("regress", "controller") and skills.count is None:
+        raise UserError(f"--skill {kind} needs skills that can be listed; use --skill random or prior.")
+    return Strategy(kind)
+
+
+def _fixed(index: int, skills: SkillSpace) -> Strategy:
+    if skills.count is None:
+        raise UserError(f"--skill {index} is an index, but these skills are a continuum; use --skill random or prior.")
+    if index >= skills.count:
+        raise UserError(f"There is no skill {index}: the run has skills 0 to {skills.count - 1}.")
+    return Strategy("fixed", index)
+
+
+def candidates(skills: SkillSpace) -> Float[np.ndarray, "k z"]:
+    """The skills that ``grid`` tries: all of them, or from a box the constant vectors 0, 0.1, …, 1."""
+    if isinstance(skills, Box):
+        return np.repeat(np.linspace(0, 1, 11, dtype=np.float32)[:, None], skills.width, axis=1)
+    return np.asarray(skills.all())
+
+
+def best_tried(segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
+    """The skill with the highest mean reward per step."""
+    skill = np.concatenate([segment.skill for segment in segments])
+    reward = np.concatenate([segment.reward for segment in segments])
+    tried, index = np.unique(skill, axis=0, return_inverse=True)
+    means = np.bincount(index, reward) / np.bincount(index)
+    best: Float[np.ndarray, " z"] = tried[int(np.argmax(means))]
+    return best
+
+
+def inferred(
+    backbone: Backbone[Any, Any], agent: PyTree, segments: Sequence[Segment], infer: Infer
+) -> Float[np.ndarray, " z"]:
+    """The skill that a method's model infers from the rewards, in the states as the method saw them."""
+    show = jax.jit(backbone.objective_obs)
+    states = [show(agent, segment.obs, segment.action) for segment in segments if len(segment.reward)]
+    rewards = jnp.concatenate([segment.reward for segment in segments])
+    return np.asarray(infer(jnp.concatenate(states), rewards))
+
+
+def regress(
+    backbone: Backbone[Any, Any], agent: PyTree, skills: SkillSpace, segments: Sequence[Segment]
+) -> Float[np.ndarray, " z"]:
+    """The skill whose actions go with high rewards: argmax_z of the correlation of Σ r and Σ log π(a|s, z).
+
+    The sums are over windows inside an episode, of ``WINDOW`` steps or as long as the longest episode if that is
+    shorter. Uncentred, the score would favour the skill that is most like the actions taken, whatever they earned;
+    unscaled, the one with the largest actions, whose likelihoods vary most.
+    """
+    length = min(WINDOW, max((len(segment.reward) for segment in segments), default=0))
+    if length == 0:
+        raise UserError("--skill regress needs steps before learning begins, but there are none.")
+    windows = [window for segment in segments for window in _windows(segment, length)]
+    returns = np.array([window.reward.sum() for window in windows])
+    obs, action = (np.stack([window[field] for window in windows]) for field in (0, 1))
+    likelihood = jax.jit(
+        lambda skill, obs, action: jax.vmap(lambda s, a: backbone.log_prob(agent, s, _repeat(skill, length), a))(
+            obs, action
+        )
+    )
+    totals = np.array([np.asarray(likelihood(skill, obs, action)).sum(axis=1) for skill in skills.all()])
+    centred = totals - totals.mean(axis=1, keepdims=True)
+    spread = np.linalg.norm(centred, axis=1)
+    scores = centred @ (returns - returns.mean()) / np.maximum(spread, 1e-12)
+    return np.asarray(skills.all()[int(np.argmax(scores))])
+
+
+def _repeat(skill: Float[Array, " z"], rows: int) -> Float[Array, "n z"]:
+    return jnp.broadcast_to(skill, (rows, skill.shape[0]))
+
+
+def _windows(segment: Segment, length: int) -> list[Segment]:
+    starts = range(0, len(segment.reward) - length + 1, length)
+    return [Segment(*(field[start : start + length] for field in segment)) for start in starts]

@@ -1,0 +1,197 @@
+"""Environment, policy and learning in one compiled function, for backbones that learn from what they just did."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree, Shaped
+
+from skillscape.backbones.base import Backbone
+from skillscape.config import RunConfig
+from skillscape.envs.base import JaxEnv
+from skillscape.replay import Segment
+from skillscape.skills import SkillSpace
+from skillscape.training.run import Run, judged_skill
+from skillscape.training.state import Collector, TrainState, unfit
+from skillscape.types import Metrics, RandomKey, Rollout
+
+Iteration: TypeAlias = Callable[..., tuple[TrainState, Metrics]]
+"""One iteration: of a state, and of the skill that acts unless skills are drawn anew."""
+
+
+def collect(
+    env: JaxEnv,
+    backbone: Backbone[Any, Any],
+    skills: SkillSpace,
+    resample_every: int | None,
+    agent: PyTree,
+    episodes: int,
+    key: RandomKey,
+    skill: Float[Array, "e z"] | None = None,
+) -> Rollout:
+    """Run ``episodes`` fresh episodes side by side for one horizon; where a task ends early, a new one begins.
+
+    Each episode has a skill drawn from the prior, and a new one every ``resample_every`` steps; or that of ``skill``.
+    """
+    start_key, skill_key, run_key = jax.random.split(key, 3)
+    state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
+    first = skills.sample(skill_key, episodes) if skill is None else skill
+    horizon = env.spec.horizon
+    params = backbone.policy_params(agent)
+
+    def step(carry: tuple[Any, ...], at: tuple[Int[Array, ""], RandomKey]) -> tuple[tuple[Any, ...], Rollout]:
+        state, held, memory = carry
+        time, key = at
+        act_key, step_key, reset_key, skill_key = jax.random.split(key, 4)
+        if skill is None and resample_every is not None:
+            due = (time > 0) & (time % resample_every == 0)
+            held = jnp.where(due, skills.sample(skill_key, episodes), held)
+        obs = jax.vmap(env.observe)(state)
+        action, memory = backbone.act(params, memory, obs, held, act_key, True)
+        state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, episodes))
+        row = Rollout(
+            obs=obs,
+            action=action,
+            next_obs=timestep.obs,
+            skill=held,
+            reward=timestep.reward,
+            discount=1 - timestep.terminated,
+            last=jnp.maximum(timestep.terminated, jnp.full((episodes,), time == horizon - 1, jnp.float32)),
+        )
+        ended = timestep.terminated > 0
+        anew = skills.sample(jax.random.fold_in(skill_key, 1), episodes) if skill is None else skill
+        fresh = (jax.vmap(env.reset)(jax.random.split(reset_key, episodes)), anew, backbone.initial_carry(episodes))
+        return jax.tree.map(lambda new, old: _where(ended, new, old), fresh, (state, held, memory)), row
+
+    times = jnp.arange(horizon)
+    carry = (state, first, backbone.initial_carry(episodes))
+    return jax.lax.scan(step, carry, (times, jax.random.split(run_key, horizon)))[1]
+
+
+def _where(
+    mask: Shaped[Array, " e"], new: Shaped[Array, "e ..."], old: Shaped[Array, "e ..."]
+) -> Shaped[Array, "e ..."]:
+    return jnp.where(mask.reshape(mask.shape + (1,) * (old.ndim - 1)), new, old)
+
+
+def iteration(config: RunConfig, env: JaxEnv) -> Iteration:
+    """One iteration as a pure function: collect, fit, reward, improve.
+
+    It takes a state, and the skill [z] that every episode has where ``config.strategy`` does not draw from the prior.
+    """
+    backbone, objective, episodes = config.backbone, config.reward, _episodes(config, env)
+
+    def advance(state: TrainState, *chosen: Float[Array, " z"]) -> tuple[TrainState, Metrics]:
+        key, collect_key, learn_key = jax.random.split(state.key, 3)
+        skill = jnp.broadcast_to(chosen[0], (episodes, *chosen[0].shape)) if chosen else None
+        rollout = collect(
+            env, backbone, objective.skills, config.resample_every, state.agent, episodes, collect_key, skill
+        )
+        agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, rollout, learn_key)
+        return TrainState(key, agent, objective_state, state.step + episodes * env.spec.horizon), metrics
+
+    return advance
+
+
+def _episodes(config: RunConfig, env: JaxEnv) -> int:
+    return config.backbone.steps_per_iteration(env.spec) // env.spec.horizon
+
+
+def compiled_iteration(run: Run, env: JaxEnv) -> Iteration:
+    """The iteration of a run, and of all that differ from it in their seed alone, as one compiled program."""
+    config = run.config
+    chosen = (
+        () if config.strategy.kind == "prior" else (jax.ShapeDtypeStruct((config.reward.skills.width,), "float32"),)
+    )
+    compiled: Iteration = jax.jit(iteration(config, env)).lower(run.like, *chosen).compile()
+    return compiled
+
+
+@final
+class JitCollector(Collector):
+    """Advances by whole iterations of a compiled program."""
+
+    def __init__(
+        self, run: Run, env: JaxEnv, compiled: Iteration, state: TrainState, notes: dict[str, Any] | None
+    ) -> None:
+        """Begin at ``state``; ``notes`` are those of its checkpoint, if it has one."""
+        self._run, self._env, self._compiled = run, env, compiled
+        self._config = config = run.config
+        self._skill_key = jax.random.fold_in(jax.random.key(config.seed), 0x5C11)
+        self.state = state
+        self.step = int(state.step)
+        self.skill = config.strategy.initial(config.reward.skills, self._skill_key)
+        if notes is not None:
+            self._restore(notes)
+        self._metrics: Metrics = {}
+        self._before = self.state, self.skill, self._metrics
+
+    def _restore(self, notes: dict[str, Any]) -> None:
+        width = self._config.reward.skills.width
+        try:
+            self.skill = None if notes["skill"] is None else np.asarray(notes["skill"], np.float32).reshape(width)
+        except (LookupError, TypeError, ValueError) as error:
+            raise unfit(self._run.checkpoints) from error
+
+    def advance(self) -> None:
+        """One iteration; the first one of a run whose skills are judged tries them instead of learning."""
+        self._before = self.state, self.skill, self._metrics
+        if self.skill is None and self._config.strategy.judges:
+            self._try_skills()
+        else:
+            chosen = () if self._config.strategy.kind == "prior" else (self.skill,)
+            self.state, self._metrics = self._compiled(self.state, *chosen)
+        self.step = int(self.state.step)
+
+    def _try_skills(self) -> None:
+        """Settle on the skill that episodes of all of them speak for."""
+        config, skills = self._config, self._config.reward.skills
+        episodes = _episodes(config, self._env)
+        key, collect_key, skill_key = jax.random.split(self.state.key, 3)
+        trials = config.strategy.trials(skills)
+        tried = (
+            np.asarray(skills.sample(skill_key, episodes))
+            if trials is None
+            else trials[np.arange(episodes) % len(trials)]
+        )
+        act = jax.jit(
+            lambda agent, key, skill: collect(self._env, config.backbone, skills, None, agent, episodes, key, skill)
+        )
+        rollout = jax.tree.map(np.asarray, act(self.state.agent, collect_key, tried))
+        segments = [
+            Segment(rollout.obs[:, row], rollout.action[:, row], rollout.reward[:, row], rollout.skill[:, row])
+            for row in range(episodes)
+        ]
+        self.skill = judged_skill(self._run, self.state, segments)
+        self.state = self.state._replace(key=key, step=self.state.step + episodes * self._env.spec.horizon)
+
+    def rewind(self) -> None:
+        """Go back to before the newest iteration."""
+        self.state, self.skill, self._metrics = self._before
+        self.step = int(self.state.step)
+
+    @property
+    def log_due(self) -> bool:
+        """Every iteration is a row."""
+        return True
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means over the newest iteration."""
+        return {name: float(value) for name, value in sorted(self._metrics.items())}
+
+    def notes(self) -> dict[str, Any]:
+        """The skill of the run."""
+        return {"skill": None if self.skill is None else self.skill.tolist()}
+
+    def evaluation_skill(self) -> Float[np.ndarray, " z"]:
+        """That of the run, or a draw that this step determines."""
+        if self.skill is not None:
+            return self.skill
+        key = jax.random.fold_in(self._skill_key, self.step)
+        return np.asarray(self._config.reward.skills.sample(key, 1)[0])
+
+    def close(self) -> None:
+        """Nothing is held."""

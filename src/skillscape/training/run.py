@@ -1,0 +1,295 @@
+"""Runs on disk: a folder that says what was trained, with which versions, and can be resumed, loaded and shared."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from skillscape.config import RunConfig
+from skillscape.envs.mazes.layouts import Layout
+from skillscape.errors import UserError
+from skillscape.replay import Segment
+from skillscape.training.checkpoint import (
+    checkpoint_folder,
+    checkpoints,
+    keep_newest,
+    load_notes,
+    load_tree,
+    load_tree_and_notes,
+    read_newest,
+    save_tree,
+)
+from skillscape.training.files import check_links, damaged, locked, read_json, read_results, write_json
+from skillscape.training.log import read_metrics
+from skillscape.training.policy import Policy, TrainedPolicy
+from skillscape.training.state import TrainState, init_state
+from skillscape.training.versions import versions
+from skillscape.types import EnvSpec
+
+AGAIN = "restore it or train again with --force"
+KEPT_CHECKPOINTS = 2
+
+
+class Snapshot(NamedTuple):
+    """What was trained for some steps: agent and objective without their optimisers, which come back as zeros."""
+
+    step: int
+    agent: Any
+    objective: Any
+
+
+class Run:
+    """One run, done or half done, in a folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Open an existing run."""
+        self.folder = Path(folder)
+        self.config = open_config(self.folder)
+
+    @staticmethod
+    def create(folder: Path, config: RunConfig, *, force: bool = False) -> "Run":
+        """Lay out a new run folder. An existing one is replaced only with ``force``."""
+        config.check()
+        check_free(folder, force=force)
+        if (folder / "config.json").exists():
+            with locked(folder):
+                shutil.rmtree(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # First and at once: a folder without a whole config.json could be neither resumed nor replaced.
+            write_json(folder / "config.json", config.to_json())
+            write_json(folder / "versions.json", versions())
+        except OSError as error:
+            raise UserError(f"Cannot write to {folder}: {error.strerror}; choose another --out.") from error
+        return Run(folder)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What the finished run measured, or None while it is not finished."""
+        return read_results(self.folder)
+
+    def metrics(self) -> dict[str, list[float]]:
+        """What learning reported: column → values, one for each logged step."""
+        return read_metrics(self.folder / "metrics.csv")
+
+    def evaluation(self) -> dict[str, list[float]]:
+        """What evaluations measured: column → values, one for each evaluation."""
+        return read_metrics(self.folder / "evaluation.csv")
+
+    @cached_property
+    def spec(self) -> EnvSpec:
+        """Sizes of the environment."""
+        return self.config.spec()
+
+    @property
+    def layout(self) -> Layout | None:
+        """The geometry of the environment, where its states are places in a maze."""
+        return self.config.layout
+
+    @cached_property
+    def _stride(self) -> int:
+        # No environment is made where the answer does not depend on it.
+        return self.config.backbone.steps_per_iteration(self.spec) if self.config.backbone.on_policy else 1
+
+    @property
+    def end(self) -> int:
+        """The last step: as many whole iterations as fit the budget."""
+        return self.config.steps // self._stride * self._stride
+
+    def due(self, step: int) -> bool:
+        """Whether an evaluation is due after this step."""
+        return step % self.config.evaluation.every < self._stride or step == self.end
+
+    @cached_property
+    def like(self) -> TrainState:
+        """Shapes of the training state."""
+        shapes: TrainState = jax.eval_shape(lambda: init_state(self.config, self.spec))
+        return shapes
+
+    def newest(self) -> tuple[TrainState, dict[str, Any]] | None:
+        """State and notes of the newest checkpoint, if there is one."""
+        found = read_newest(self.checkpoints, lambda path: load_tree_and_notes(path, self.like))
+        return None if found is None else found[1]
+
+    def save(self, state: TrainState, notes: dict[str, Any]) -> None:
+        """Write a checkpoint; the two newest are kept."""
+        save_tree(checkpoint_folder(self.checkpoints, int(state.step)), state, notes=notes)
+        keep_newest(self.checkpoints, KEPT_CHECKPOINTS)
+
+    def keep_snapshot(self, state: TrainState) -> None:
+        """Keep what fine-tuning may begin with: the agent and the objective's model, without optimisers."""
+        parts = {"agent": state.agent, "objective": state.objective}
+        save_tree(checkpoint_folder(self.folder / "snapshots", int(state.step)), parts, without="opt_state")
+
+    @property
+    def trained_steps(self) -> int:
+        """Steps that the newest snapshot or checkpoint was trained for, which may be fewer than the budget."""
+        return max((*self._snapshots(), *dict(checkpoints(self.checkpoints))), default=0)
+
+    def _snapshots(self) -> dict[int, Path]:
+        return dict(checkpoints(self.folder / "snapshots"))
+
+    def snapshot_step(self, step: int | None = None) -> int:
+        """The step of a snapshot, the newest if None; one that is not there is refused, and nothing is read."""
+        kept = self._snapshots()
+        if not kept:
+            raise UserError(f"{self.folder} has no snapshot yet; train it further with --resume.")
+        if step is not None and step not in kept:
+            known = ", ".join(f"{each}" for each in sorted(kept))
+            raise UserError(f"{self.folder} has no snapshot of step {step}; it has {known}.")
+        return max(kept) if step is None else step
+
+    def snapshot(self, step: int | None = None) -> Snapshot:
+        """A snapshot by its step. If no step is given, the newest that was trained, be it a mere checkpoint."""
+        kept = self._snapshots()
+        newest = self.trained_steps
+        if step is None and newest not in kept:
+            found = self.newest()
+            if found is None:
+                raise UserError(f"{self.folder} holds no checkpoint yet; train it further with --resume.")
+            return Snapshot(newest, found[0].agent, found[0].objective)
+        wanted = self.snapshot_step(step)
+        like = {"agent": self.like.agent, "objective": self.like.objective}
+        parts = load_tree(kept[wanted], like, without="opt_state")
+        return Snapshot(wanted, parts["agent"], parts["objective"])
+
+    def kept_skill(self) -> Float[np.ndarray, " z"] | None:
+        """The skill that the run keeps or has settled on, or None where skills change with time."""
+        found = read_newest(self.checkpoints, load_notes)
+        try:
+            skill = None if found is None else found[1]["skill"]
+            return None if skill is None else np.asarray(skill, np.float32)
+        except (LookupError, TypeError, ValueError) as error:
+            raise UserError(f"{self.checkpoints}: the newest checkpoint does not say which skill acts.") from error
+
+    def trained_policy(self) -> TrainedPolicy:
+        """The newest policy, as it acts; of a run that was shared without checkpoints, that of its ``skills/``."""
+        shared = self.folder / "skills"
+        if shared.is_dir() and not checkpoints(self.checkpoints):
+            return TrainedPolicy.load(shared)
+        step, agent, _ = self.snapshot()
+        skill = self.kept_skill() if self.config.phase != "pretrain" else None
+        return TrainedPolicy(self.config, self.spec, self.config.backbone.policy_params(agent), step, skill)
+
+    def policy(
+        self, skill: int | Float[np.ndarray, "..."] | None = None, *, explore: bool = False, seed: int = 0
+    ) -> Policy:
+        """The newest policy, ready to act with a skill; see ``Policy``."""
+        return Policy(self, skill, explore=explore, seed=seed)
+
+    def keep_model(self, objective_state: Any) -> None:  # noqa: ANN401  the objective's own type
+        """Keep the pre-trained model of the objective beside a fine-tuning, for methods that infer a skill with it."""
+        if not (self.folder / "model").exists():
+            save_tree(self.folder / "model", objective_state, without="opt_state")
+
+    def model(self) -> Any:  # noqa: ANN401
+        """What ``keep_model`` kept."""
+        method = self.config.objective
+        if method is None:
+            raise UserError(f"{self.folder} was trained from scratch and has no model of skills.")
+        spec = self.config.backbone.objective_spec(self.spec)
+        like = jax.eval_shape(lambda: method.init(jax.random.key(0), spec))
+        return load_tree(self.folder / "model", like, without="opt_state")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes off this run."""
+        with locked(self.folder):
+            yield
+
+
+def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> TrainState:
+    """The state that a fine-tuning begins with: the backbone keeps what survives, the rest is fresh."""
+    if (spec.obs_shape, spec.action_dim) != (source.spec.obs_shape, source.spec.action_dim):
+        raise UserError(
+            f"{source.folder} was pre-trained on observations {source.spec.obs_shape} and {source.spec.action_dim} "
+            f"actions, but {config.task} has {spec.obs_shape} and {spec.action_dim}; choose a task of the same domain."
+        )
+    agent = source.snapshot(config.snapshot).agent
+    fresh = init_state(config, spec)
+    adapt_key, controller_key = jax.random.split(jax.random.fold_in(fresh.key, 1))
+    keep_critic = config.objective is not None and config.objective.keeps_critic
+    adapted = config.backbone.adapt(agent, adapt_key, keep_critic=keep_critic)
+    if config.strategy.mixes:
+        adapted = config.backbone.with_controller(adapted, controller_key, spec, config.reward.skills.width)
+    return fresh._replace(agent=adapted)
+
+
+def judged_skill(run: Run, state: TrainState, segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
+    """The skill that the steps before learning speak for; see ``Strategy.judge``."""
+    config = run.config
+
+    def infer(obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
+        method = config.reward if config.objective is None else config.objective
+        return method.infer_skill(run.model(), obs, reward)
+
+    return config.strategy.judge(config.backbone, state.agent, config.reward.skills, segments, infer)
+
+
+def check_free(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that a new run cannot have: with a run, unless ``force`` replaces it, or with anything else."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / "config.json").exists():
+        raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
+    if not force:
+        raise UserError(
+            f"{folder} exists already; add --resume (resume=True) to go on with it or --force (force=True) to replace "
+            "it."
+        )
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The folder of a run, or those of its seeds in order."""
+    if (folder / "config.json").exists():
+        return [folder]
+    seeds = seed_folders(folder)
+    if not seeds:
+        reason = "holds no run" if folder.is_dir() else "does not exist"
+        raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
+    return seeds
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """The folders of a run's seeds in the order of their numbers; none where it is of one seed, or no run."""
+    found = {path.parent.name.removeprefix("seed_"): path.parent for path in folder.glob("seed_*/config.json")}
+    numbers = sorted((int(name), path) for name, path in found.items() if name.isascii() and name.isdigit())
+    return [path for _, path in numbers]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The raw configuration of a run."""
+    check_links(folder)
+    return read_json(folder / "config.json", advice=AGAIN)
+
+
+def open_config(folder: Path) -> RunConfig:
+    """The configuration of a run; what could not be trained is not opened either."""
+    path, values = folder / "config.json", read_config(folder)
+    config = _parsed(folder, path, values)
+    try:
+        config.check()
+        _ = config.layout  # a damaged layout is told now
+    except UserError as error:
+        raise damaged(path, str(error).rstrip("."), AGAIN) from error
+    return config
+
+
+def _parsed(folder: Path, path: Path, values: Mapping[str, Any]) -> RunConfig:
+    try:
+        return RunConfig.from_json(values)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise damaged(path, "a value is missing or of the wrong type", AGAIN) from error

@@ -1,0 +1,19 @@
+"""Figures as objects, besides the files that they are saved to."""
+
+import pytest
+
+from skillscape.plots import curves, mazes, style
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The figures that were saved, besides their files."""
+    figures = []
+
+    def keep(figure, path):
+        figures.append(figure)
+        style.save(figure, path)
+
+    for module in (mazes, curves):
+        monkeypatch.setattr(module, "save", keep)
+    return figures
