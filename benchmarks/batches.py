@@ -1,4 +1,4 @@
-"""Batches of noise with the shapes that learners meet."""
+"""Random batches with the shapes that backbones learn from."""
 
 import jax
 import numpy as np
@@ -8,18 +8,18 @@ from skillscape.types import EnvSpec, Sequences, Transitions
 
 
 def random_batch(config: RunConfig, spec: EnvSpec) -> Transitions | Sequences:
-    """What one learning step of a run takes from replay."""
+    """A random batch for one learning step of a run."""
     return _sequences(config, spec) if config.backbone.view == "sequences" else _transitions(config, spec)
 
 
 def _transitions(config: RunConfig, spec: EnvSpec) -> Transitions:
-    """As many batches at once as the objective's model has updates."""
+    """One batch for each update of the objective's model, concatenated."""
     size = config.backbone.schedule.batch_size * config.reward.updates_per_step
     normal = np.random.default_rng(0).normal
     widths = {
         "obs": spec.obs_shape,
         "action": (spec.action_dim,),
-        "end_obs": spec.obs_shape,
+        "bootstrap_obs": spec.obs_shape,
         "next_obs": spec.obs_shape,
     }
     arrays = {name: normal(size=(size, *width)).astype("f4") for name, width in widths.items()}
@@ -29,7 +29,7 @@ def _transitions(config: RunConfig, spec: EnvSpec) -> Transitions:
 
 
 def _sequences(config: RunConfig, spec: EnvSpec) -> Sequences:
-    """Sequences of frames, as many and as long as a learning step takes."""
+    """Image sequences in the number and length of a learning step."""
     schedule, generator = config.backbone.schedule, np.random.default_rng(0)
     shape = (schedule.batch_size, schedule.sequence_length)
     first = np.zeros(shape, "f4")

@@ -25,16 +25,16 @@ from skillscape.backbones.dreamer.networks import DreamerAgent
 from skillscape.backbones.dreamer.world_model import Latent, WorldModel
 from skillscape.config import RunConfig
 from skillscape.configure import pretraining
+from skillscape.conv import preprocess
 from skillscape.envs.families.urlb import PIXEL_DOMAINS
-from skillscape.envs.mazes.frames import render_maze
 from skillscape.envs.mazes.layouts import load_layout
+from skillscape.envs.mazes.render import render_maze
 from skillscape.envs.registry import host_env
 from skillscape.launch import enable_compilation_cache
 from skillscape.objectives.base import Objective
 from skillscape.replay import Replay
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec, Experience, RandomKey, Sequences
-from skillscape.vision import prepared
 
 WALKER = EnvSpec((64, 64, 3), 6, 500)
 
@@ -83,7 +83,7 @@ def replay() -> dict[str, float]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         spec = EnvSpec(frame.shape, 6, 500)
-        buffer = Replay(spec, 16, capacity=5_010, steps_ahead=1, discount=0.99, seed=0, folder=Path(folder))
+        buffer = Replay(spec, 16, capacity=5_010, nstep=1, discount=0.99, seed=0, folder=Path(folder))
         began = time.perf_counter()
         for _ in range(10):
             buffer.begin(frame)
@@ -91,9 +91,9 @@ def replay() -> dict[str, float]:
                 buffer.add(np.zeros(6, "f4"), np.zeros(16, "f4"), 0.0, 1.0, frame)
             buffer.finish()
         found["milliseconds_per_written_step"] = 1e3 * (time.perf_counter() - began) / 5_000
-        visible = buffer.mark().visible
+        episode_index = buffer.mark().episode_index
         for count, length in SEQUENCES:
-            drawn = seconds(lambda c=count, n=length: buffer.sample_sequences(c, n, visible).reward, 20)  # type: ignore[misc]
+            drawn = seconds(lambda c=count, n=length: buffer.sample_sequences(c, n, episode_index).reward, 20)  # type: ignore[misc]
             found[f"milliseconds_per_batch_{count}x{length}"] = 1e3 * drawn
     return found
 
@@ -225,7 +225,7 @@ def random_experience(objective: Objective[Any], backbone: Dreamer, shape: tuple
 def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  # noqa: ANN401
     """The loss of the world model alone."""
     value, _ = model.loss(
-        batch._replace(obs=prepared(batch.obs)),
+        batch._replace(obs=preprocess(batch.obs)),
         jax.random.key(0),
         unit=jnp.ones(()),
         divergence_scale=backbone.divergence_scale,

@@ -73,7 +73,7 @@ def learning_from_images(preset: str, method: str) -> float:
     """A learning step of a method with Dreamer, on walker's frames; dreamer is the backbone alone."""
     run = config(method, preset, "walker-pixels")
     batch = random_batch(run, IMAGES_OF_WALKER)
-    update = update_step(run)
+    update = update_step(run.backbone, run.reward)
     if preset == "paper":
         # Its convolutions as products need forty gigabytes: by the operations of its products, at `laptop`'s rate.
         state = jax.eval_shape(lambda: init_state(run, IMAGES_OF_WALKER))
@@ -89,12 +89,12 @@ def learning(preset: str, method: str) -> float:
     """A learning step of a method, on walker's sizes; ddpg is the backbone alone."""
     run = config(method, preset)
     size, normal = run.backbone.schedule.batch_size, np.random.default_rng(0).normal
-    widths = {"obs": 24, "action": 6, "end_obs": 24, "next_obs": 24}
+    widths = {"obs": 24, "action": 6, "bootstrap_obs": 24, "next_obs": 24}
     arrays: dict[str, Any] = {name: normal(size=(size, width)).astype("f4") for name, width in widths.items()}
     rows = {name: normal(size=size).astype("f4") for name in ("reward", "discount", "next_discount")}
     skill = np.asarray(run.reward.skills.sample(jax.random.key(0), size))
     batch, state = Transitions(**arrays, **rows, skill=skill), init_state(run, WALKER)
-    update = jax.jit(update_step(run))
+    update = jax.jit(update_step(run.backbone, run.reward))
     return round(core_milliseconds(lambda: update(state, batch)), 3)
 
 

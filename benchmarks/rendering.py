@@ -1,7 +1,7 @@
-"""Speed of drawing walker and quadruped, as ratios within one run: `make bench`. Writes benchmarks/rendering.json.
+"""Rendering speed of walker and quadruped, as ratios within one run: `make bench`. Writes benchmarks/rendering.json.
 
-Absolute rates belong to the machine, its graphics and its load; the ratios are what to compare. On a busy machine that
-of the work is the steady one.
+Absolute rates depend on the machine, its graphics and its load, so compare the ratios. On a busy machine the ratio of
+processor times is the more stable one.
 """
 
 import json
@@ -12,32 +12,32 @@ from pathlib import Path
 
 import numpy as np
 
-from skillscape.envs.urlb.camera import Camera, Look, rendering_backend
+from skillscape.envs.urlb.camera import Camera, RenderQuality, rendering_backend
 from skillscape.envs.urlb.pixels import CAMERAS
 from skillscape.envs.urlb.suite import load_task
 from skillscape.training.versions import versions
 
 TASKS = ("walker_stand", "quadruped_walk")
 SIZES = ((64, 64), (320, 240))
-ROUNDS, PICTURES = 5, 8
+ROUNDS, FRAMES = 5, 8
 
 
-class Sitting:
-    """An environment in motion and the camera on it."""
+class TimedCamera:
+    """A moving environment and a timed camera on it."""
 
-    def __init__(self, task: str, width: int, height: int, look: Look) -> None:
+    def __init__(self, task: str, width: int, height: int, quality: RenderQuality) -> None:
         self._env = load_task(task)
         self._env.reset(0)
         physics, camera = self._env.environment.physics, CAMERAS[self._env.domain.name]
-        self._camera = Camera(physics, camera, look, width=width, height=height)
+        self._camera = Camera(physics, camera, quality, width=width, height=height)
         self._random = np.random.default_rng(0)
         self.best = float("inf")
-        """Seconds of the fastest picture: noise from other processes only ever adds."""
+        """Seconds of the fastest frame: other processes only ever add to it."""
         self.work = float("inf")
-        """Processor seconds of a picture, all threads together, in the cheapest round."""
-        self._take()
+        """Processor seconds per frame, all threads together, in the cheapest round."""
+        self._render()
 
-    def _take(self) -> tuple[float, float]:
+    def _render(self) -> tuple[float, float]:
         action = self._random.uniform(-1, 1, self._env.spec.action_dim).astype(np.float32)
         self._env.step(action)
         clock, work = time.perf_counter(), time.process_time()
@@ -45,17 +45,17 @@ class Sitting:
         return time.perf_counter() - clock, time.process_time() - work
 
     def round(self) -> None:
-        """A few pictures; only drawing is timed, not the steps between them."""
-        takes = [self._take() for _ in range(PICTURES)]
-        self.best = min(self.best, *(clock for clock, _ in takes))
-        self.work = min(self.work, sum(work for _, work in takes) / PICTURES)
+        """Render a few frames; the steps between them are not timed."""
+        times = [self._render() for _ in range(FRAMES)]
+        self.best = min(self.best, *(clock for clock, _ in times))
+        self.work = min(self.work, sum(work for _, work in times) / FRAMES)
 
 
 def measure(task: str, width: int, height: int) -> dict[str, float]:
-    """Pictures per second and the processor's time for one, with shadows, reflections and smooth edges, and without."""
-    with_shadows, without = Sitting(task, width, height, "reference"), Sitting(task, width, height, "fast")
+    """Frames per second and processor time per frame, with shadows, reflections and antialiasing, and without."""
+    with_shadows, without = (TimedCamera(task, width, height, quality) for quality in ("reference", "fast"))
     for _ in range(ROUNDS):
-        # In turns, so that whatever else the machine does is shared out.
+        # Alternating, so that other load affects both alike.
         with_shadows.round()
         without.round()
     return {
@@ -69,7 +69,7 @@ def measure(task: str, width: int, height: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, store, show."""
+    """Measure, write the JSON file, and print it."""
     report = {
         "cores": os.cpu_count(),
         "machine": platform.machine(),

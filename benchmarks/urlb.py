@@ -48,7 +48,7 @@ class Update:
         self.batch = random_batch(config, WALKER)
         self.state = init_state(config, WALKER)
         began = time.perf_counter()
-        self.compiled = jax.jit(update_step(config)).lower(self.state, self.batch).compile()
+        self.compiled = jax.jit(update_step(config.backbone, config.reward)).lower(self.state, self.batch).compile()
         self.compile_seconds = time.perf_counter() - began
         jax.block_until_ready(self())
         self.flops = float(self.compiled.cost_analysis()["flops"])
@@ -131,10 +131,10 @@ def end_to_end(method: str, env_rate: float, steps: int) -> dict[str, float]:
     schedule, update, marks = config.backbone.schedule, Update(config), Marks(time.perf_counter)
     before = typical_seconds(update)
     with tempfile.TemporaryDirectory() as folder:
-        budget = schedule.random_steps + steps
+        budget = schedule.warmup_steps + steps
         pretrain(method, "walker", out=Path(folder) / "run", steps=budget, callbacks=[marks], progress=False)
     # The first thousand steps of learning hold the compilation; evaluations fall on later multiples of 10,000.
-    chosen = [mark for mark in marks.found if schedule.random_steps < mark[0] < 10_000]
+    chosen = [mark for mark in marks.found if schedule.warmup_steps < mark[0] < 10_000]
     rate = (chosen[-1][0] - chosen[0][0]) / (chosen[-1][1] - chosen[0][1])
     update_seconds = (before + typical_seconds(update)) / 2
     slower = min(env_rate, schedule.update_every / update_seconds)
@@ -147,7 +147,7 @@ def replay_megabytes() -> dict[str, float]:
     for name, domain in DOMAINS.items():
         with tempfile.TemporaryDirectory() as folder:
             spec = EnvSpec((domain.obs_size,), domain.action_size, 1000)
-            Replay(spec, 16, capacity=1_000_000, steps_ahead=3, discount=0.99, seed=0, slack=0, folder=Path(folder))
+            Replay(spec, 16, capacity=1_000_000, nstep=3, discount=0.99, seed=0, slack=0, folder=Path(folder))
             found[name] = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
     return found
 

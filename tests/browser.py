@@ -1,4 +1,4 @@
-"""A headless Chromium that tests can look through: its DevTools protocol over one socket, nothing else needed."""
+"""A headless Chromium for tests, controlled through its DevTools protocol over one socket."""
 
 import base64
 import json
@@ -27,22 +27,22 @@ FLAGS = (
 
 
 def executable():
-    """The browser of this machine, or None."""
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+    """Path of an installed browser, or None."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Tab:
-    """One page: what it asked for, what it complained about, and hands to use it with."""
+    """One page: its requests, its errors and warnings, and simulated input."""
 
     def __init__(self, socket):
         self._socket = socket
         self._number = 0
-        self.requests, self.complaints = [], []
+        self.requests, self.errors = [], []
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
     def send(self, method, **parameters):
-        """Call a method of the protocol and wait for its answer."""
+        """Call a method of the protocol and return its result."""
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
@@ -58,19 +58,19 @@ class Tab:
             case "Network.requestWillBeSent":
                 self.requests.append(parameters["request"]["url"])
             case "Runtime.exceptionThrown":
-                self.complaints.append(str(parameters["exceptionDetails"]))
+                self.errors.append(str(parameters["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if parameters["type"] in ("error", "warning", "assert"):
-                self.complaints.append(str(parameters["args"]))
+                self.errors.append(str(parameters["args"]))
             case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):
-                self.complaints.append(parameters["entry"]["text"])
+                self.errors.append(parameters["entry"]["text"])
 
     def dark(self, on=True):
-        """Say that the user prefers dark pages, or light ones."""
+        """Emulate a preference for dark pages, or light ones."""
         preference = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
         self.send("Emulation.setEmulatedMedia", features=[preference])
 
     def open(self, path, width=1280, height=900, *, phone=False, dark=False):
-        """Load a file in a window of this size and wait until everything is drawn."""
+        """Load a file in a window of this size and wait until all charts are drawn."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         self.send("Emulation.setTouchEmulationEnabled", enabled=phone)
         self.dark(dark)
@@ -87,19 +87,20 @@ class Tab:
         """Wait until an expression holds."""
         end = time.monotonic() + seconds
         while not self.run(f"Boolean({condition})"):
-            assert time.monotonic() < end, f"never came true: {condition}"
+            assert time.monotonic() < end, f"timed out waiting for {condition}"
             time.sleep(0.05)
 
-    def middle(self, selector):
-        """Scroll an element into view and say where its middle is."""
+    def centre(self, selector):
+        """Scroll an element into view and return the coordinates of its centre."""
         return self.run(
-            f"(() => {{const one = document.querySelector({selector!r}); one.scrollIntoView({{block: 'center'}});"
-            "const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]})()"
+            f"(() => {{const element = document.querySelector({selector!r});"
+            "element.scrollIntoView({block: 'center'});"
+            "const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]})()"
         )
 
     def point(self, selector):
         """Move the mouse over an element."""
-        x, y = self.middle(selector)
+        x, y = self.centre(selector)
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def leave(self):
@@ -107,8 +108,8 @@ class Tab:
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
 
     def tap(self, selector):
-        """Touch an element with a finger."""
-        x, y = self.middle(selector)
+        """Tap an element on a touch screen."""
+        x, y = self.centre(selector)
         self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
         self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
@@ -143,16 +144,16 @@ def chromium():
 
 
 def _address(profile, process):
-    """The socket of the browser's first tab, once it has opened one."""
+    """The websocket address of the browser's first tab, once it is open."""
     import urllib.request
 
-    told = profile / "DevToolsActivePort"
+    port_file = profile / "DevToolsActivePort"
     end = time.monotonic() + 60
-    while not (told.exists() and told.read_text().count("\n")):
+    while not (port_file.exists() and port_file.read_text().count("\n")):
         assert process.poll() is None, "the browser ended at once"
         assert time.monotonic() < end, "the browser opened no port"
         time.sleep(0.05)
-    port = told.read_text().splitlines()[0]
+    port = port_file.read_text().splitlines()[0]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
         tabs = json.load(answer)
     return next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")

@@ -11,26 +11,25 @@ import pytest
 from jaxtyping import install_import_hook
 
 # Where arrays are computed. The modules that a user calls check what they are given themselves, in words for the user,
-# so nothing may refuse it before them; envs/gym.py also imports JAX late, which hides its types from a checker.
+# so nothing may refuse it before them; gymnasium_export.py also imports JAX late, which hides its types from a checker.
 CHECKED = (
     "types",
     "nets",
-    "vision",
+    "conv",
     "dists",
     "optim",
     "stats",
     "skills",
     "envs.base",
-    "envs.hosted",
+    "envs.host_adapter",
     "envs.mazes",
     "envs.resize",
     "envs.urlb.pixels",
     "objectives",
     "backbones",
     "training.checkpoint",
-    "training.host_collector",
     "training.jit_collector",
-    "training.lanes",
+    "training.host_collector",
     "training.state",
     "training.trainer",
     "evaluation.rollouts",

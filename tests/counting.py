@@ -12,13 +12,12 @@ import numpy as np
 import toys
 
 from skillscape.backbones.base import Backbone, TooShort, VectorBackbone
-from skillscape.backbones.off_policy import sample_transitions
 from skillscape.config import EvaluationConfig, RunConfig
 from skillscape.objectives.diayn import DIAYN
 from skillscape.training import trainer
 from skillscape.training.callbacks import Callback
 from skillscape.training.run import Run
-from skillscape.training.state import TrainState, init_state
+from skillscape.training.state import RunState, init_state
 from skillscape.types import Schedule, Spec
 
 RANDOM = 40
@@ -41,7 +40,7 @@ class Counter(Backbone[Counted, Any]):
     name: ClassVar[str] = "counter"
     label: ClassVar[str] = "Counter"
 
-    random_steps: int = RANDOM
+    warmup_steps: int = RANDOM
     update_every: int = 2
     fails_after: int = 10**6
     """Updates after which what it reports is not a number."""
@@ -49,13 +48,13 @@ class Counter(Backbone[Counted, Any]):
 
     @property
     def schedule(self):
-        return Schedule(self.random_steps, self.update_every, 8, 3, 0.99, self.capacity)
+        return Schedule(self.warmup_steps, self.update_every, 8, 3, 0.99, self.capacity)
 
-    def sample(self, replay, visible, updates, skill=None):
-        return sample_transitions(replay, visible, 8)
+    def sample(self, replay, episode_index, updates, skill=None):
+        return replay.sample(8, episode_index) if episode_index.drawable else None
 
     def too_short(self, steps):
-        return TooShort("returns over 3 steps", "steps_ahead", steps) if steps < 3 else None
+        return TooShort("returns over 3 steps", "nstep", steps) if steps < 3 else None
 
     def objective_spec(self, env_spec):
         return Spec(env_spec.obs_shape, env_spec.action_dim)
@@ -78,7 +77,7 @@ class Counter(Backbone[Counted, Any]):
         reported = jnp.where(agent.updates >= self.fails_after, jnp.nan, seen)
         return Counted(agent.updates + 1, seen), objective_state, {"updates": agent.updates + 1, "seen": reported}
 
-    def for_task(self, *, pretrained):
+    def task_config(self, *, pretrained):
         return self
 
     def adapt(self, agent, key, *, keep_critic=False):
@@ -130,7 +129,7 @@ class Compass(VectorBackbone[Any, Any]):
     def log_prob(self, agent, obs, skill, action):
         return -jnp.sum((action - self._heading(skill)) ** 2, axis=1)
 
-    def for_task(self, *, pretrained):
+    def task_config(self, *, pretrained):
         return self
 
     def adapt(self, agent, key, *, keep_critic=False):
@@ -259,7 +258,7 @@ def iterate(state):
     """An iteration of ``maze_config`` that learns one and takes 400 steps."""
     step = state.step + 400
     agent = {**state.agent, "iterations": state.agent["iterations"] + 1}
-    return TrainState(state.key, agent, state.objective, step), {"reward": step / 100}
+    return RunState(state.key, agent, state.objective, step), {"reward": step / 100}
 
 
 def count_iterations(_run, params, _skill, _step):

@@ -10,7 +10,7 @@ from probes import quick
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.networks import fresh_agent
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.optim import learner
+from skillscape.optim import TrainState
 from skillscape.types import EnvSpec, Sequences
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
@@ -48,6 +48,6 @@ def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
     """An agent and the state of an objective before anything is learned."""
     shapes = jax.eval_shape(lambda: backbone.init(KEY, spec, objective))
     networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
-    head = shapes.intrinsic and learner(backbone.model_transform, filled(shapes.intrinsic.params, 3))
+    head = shapes.intrinsic and TrainState.create(backbone.model_transform, filled(shapes.intrinsic.params, 3))
     state = quick(lambda: objective.init(jax.random.key(1), backbone.objective_spec(spec)))()
     return fresh_agent(backbone, *networks, head, None), state

@@ -9,7 +9,7 @@ import numpy as np
 
 from skillscape.configure import finetuning, from_scratch, pretraining
 
-MEASURES = ("coverage", "reach", "distinguishability", "skill_accuracy")
+MEASURES = ("coverage", "reach", "mutual_information", "skill_accuracy")
 STEPS = (0, 800, 1600, 2400)
 """When a pre-training in a maze was evaluated."""
 

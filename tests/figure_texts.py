@@ -1,4 +1,4 @@
-"""What is written on a figure, and whether it can be read."""
+"""The texts of a figure, and whether they overlap."""
 
 import itertools
 
@@ -11,7 +11,7 @@ def texts(figure):
 
 
 def undrawn_labels(figure):
-    """Labels of ticks outside of the view: they exist as objects, with text, but matplotlib does not draw them."""
+    """Labels of ticks outside of the view, which exist as objects but are not drawn."""
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
         yield from (tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high)

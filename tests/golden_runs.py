@@ -23,8 +23,8 @@ from skillscape.api import finetune, pretrain, train
 FILE = Path(__file__).parent / "golden" / "numbers.json"
 WALKER = "walker-sd3"
 """The pre-training that the fine-tunings begin with."""
-DDPG = {"random_steps": 200, "batch_size": 32, "width": 16}
-DREAMER = {"random_steps": 200, "policy_steps": 200}
+DDPG = {"warmup_steps": 200, "batch_size": 32, "width": 16}
+DREAMER = {"warmup_steps": 200, "policy_steps": 200}
 
 
 def _maze(method: str) -> Callable[[Path, Path], Any]:
@@ -52,7 +52,7 @@ CASES: dict[str, Callable[[Path, Path], Any]] = {
     "maze-diayn": _maze("diayn"),
     "maze-cic": _maze("cic"),
     "gym-diayn": _host("diayn", "gym/Pendulum-v1", 600, DDPG),
-    WALKER: _host("sd3", "walker", 1_200, {"random_steps": 1_000, "batch_size": 32, "width": 16}),
+    WALKER: _host("sd3", "walker", 1_200, {"warmup_steps": 1_000, "batch_size": 32, "width": 16}),
     "walker-random": _finetuning("random"),
     "walker-regress": _finetuning("regress"),
     "walker-controller": _finetuning("controller"),
@@ -60,7 +60,7 @@ CASES: dict[str, Callable[[Path, Path], Any]] = {
     "maze-pixels-sd3": _host("sd3", "maze-pixels/square_a", 600, DREAMER),
     # Two skills: every evaluation draws an episode of each, without a graphics card.
     "walker-pixels-diayn": _host(
-        "diayn", "walker-pixels", 1_100, {**DREAMER, "random_steps": 1_000}, number_of_skills=2
+        "diayn", "walker-pixels", 1_100, {**DREAMER, "warmup_steps": 1_000}, number_of_skills=2
     ),
 }
 """What is trained, in an order in which each comes after what it needs: out folder, folder of the others."""

@@ -81,11 +81,11 @@ class ProbeEnv(JaxEnv):
 
 
 PROBE_PPO = PPO(
-    normalise_inputs=False,
+    normalize_obs=False,
     episodes=32,
     hidden=(32,),
     discount=0.5,
-    trace_decay=0.9,
+    gae_lambda=0.9,
     epochs=4,
     minibatches=4,
     learning_rate=1e-2,
@@ -169,7 +169,7 @@ class Actor(Backbone[Any, Any]):
     def learn(self, agent, objective, objective_state, batch, key):
         return agent, objective_state, {}
 
-    def for_task(self, *, pretrained):
+    def task_config(self, *, pretrained):
         return self
 
     def adapt(self, agent, key, *, keep_critic=False):

@@ -18,7 +18,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _understood(hint: Any) -> Any:
-    """The hint without what beartype 0.23 cannot read: generic named tuples (``Learner[MLP]``), Self in a method."""
+    """The hint without what beartype 0.23 cannot read: generic named tuples (``TrainState[MLP]``), Self in a method."""
     if hint is Self:
         return Any
     kind = get_origin(hint) or hint

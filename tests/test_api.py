@@ -76,7 +76,7 @@ def test_a_method_without_skills_has_no_measures_that_tell_skills_apart(tmp_path
     assert list(alone.results["measures"]) == ["coverage", "reach"]
     measures = skillscape.evaluate(alone).measures
     assert measures["coverage"] == alone.results["measures"]["coverage"]
-    told_apart = ["distinguishability", "skill_accuracy", "distinguishability_error", "skill_accuracy_error"]
+    told_apart = ["mutual_information", "skill_accuracy", "mutual_information_error", "skill_accuracy_error"]
     assert [measures[name] for name in told_apart] == [None] * 4
     assert skillscape.rollouts(alone).shape == (1, 40, 51, 2)
     assert skillscape.rollouts(alone, per_skill=3).shape == (1, 3, 51, 2)

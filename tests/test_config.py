@@ -53,7 +53,7 @@ def test_settings_away_from_the_defaults_read_back():
         task="reach:1,0",
         definition=json.loads(json.dumps(parse_layout("S..\n..#", "own").to_json())),
         objective=SD3(floor=-3.0, clip_norm=1.5, density="reconstruction", resample_every=7),
-        backbone=PPO(hidden=(16, 8, 4), normalise_inputs=True),
+        backbone=PPO(hidden=(16, 8, 4), normalize_obs=True),
         evaluation=EvaluationConfig(7, 8),
         snapshots=(400, 800),
         skill="3",
@@ -113,7 +113,7 @@ def changed(part, name, value, config=None):
         ("objective", "name", "no_such_method"),
         ("backbone", "hidden", 128),
         ("backbone", "hidden", [128, "128"]),
-        ("backbone", "normalise_inputs", 1),
+        ("backbone", "normalize_obs", 1),
         ("backbone", "no_such_field", 1),
         ("backbone", "name", "ddpg"),
         ("backbone", "name", "no_such_backbone"),
@@ -231,10 +231,8 @@ def test_what_cannot_be_trained_on_a_host_is_refused(changes, answer):
 
 
 def test_episodes_that_are_too_short_are_refused_with_the_flag_to_set():
-    config = configuration(env="gym/toys:Toy-v0", backbone={"steps_ahead": 21})
-    with pytest.raises(
-        UserError, match=r"Episodes of .* have 20 steps, but .*; set --backbone\.steps-ahead to at most"
-    ):
+    config = configuration(env="gym/toys:Toy-v0", backbone={"nstep": 21})
+    with pytest.raises(UserError, match=r"Episodes of .* have 20 steps, but .*; set --backbone\.nstep to at most"):
         config.check_env(config.spec())
 
 

@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_one_sentence_and_leaves_no_folder(tmp_path, env, g
         ("extrinsic", MAZE, {}, "There is no method 'extrinsic'"),
         ("diayn", "square_a", {}, "write maze/square_a"),
         ("diayn", "Pendulum-v1", {}, "did you mean 'gym/Pendulum-v1'"),
-        ("diayn", MAZE, {"noise": 0.1}, r"--env\.noise is for .*; maze/square_a has none"),
+        ("diayn", MAZE, {"noise": 0.1}, r"--env\.noise is for .*, not for maze/square_a"),
         ("diayn", MAZE, {"env_kwargs": {"a": 1}}, "maze/square_a takes no keyword arguments: leave a out"),
         ("diayn", MAZE, {"copies": 2}, r"--env\.copies is for backbones that learn from replay"),
         ("diayn", ENV, {"backbone": PPO()}, "PPO learns in environments that are written in JAX"),
@@ -349,7 +349,7 @@ def test_a_fine_tuning_has_the_settings_of_its_source_set_to_learn_a_task(source
     assert (config.phase, config.task, config.source, config.snapshot) == ("finetune", ENV, "source", 1600)
     assert (config.skill, config.noise, config.snapshots) == ("prior", 0.0, ())
     assert config.steps == pretrained.config.finetuning_steps == 2000
-    assert config.backbone == pretrained.config.backbone.for_task(pretrained=True)
+    assert config.backbone == pretrained.config.backbone.task_config(pretrained=True)
     assert (config.objective, config.seed) == (pretrained.config.objective, pretrained.config.seed)
 
 

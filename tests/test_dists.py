@@ -63,10 +63,10 @@ def test_divergence_is_zero_at_the_prior():
 
 
 def test_divergence_is_the_integral():
-    mean, deviation = 0.7, 0.4
-    posterior = scipy.stats.norm(mean, deviation)
+    mean, std = 0.7, 0.4
+    posterior = scipy.stats.norm(mean, std)
     expected = posterior.expect(lambda h: posterior.logpdf(h) - scipy.stats.norm.logpdf(h))
-    divergence = DiagonalNormal(jnp.full(3, mean), jnp.full(3, 2 * np.log(deviation))).kl_to_standard()
+    divergence = DiagonalNormal(jnp.full(3, mean), jnp.full(3, 2 * np.log(std))).kl_to_standard()
     np.testing.assert_allclose(divergence, 3 * expected, rtol=1e-5)
 
 
@@ -107,9 +107,9 @@ def test_truncated_log_density_is_that_of_the_normal_without_a_clamp():
 
 
 def test_a_normal_of_many_deviations_is_that_of_scipy():
-    deviation = np.asarray([[0.1, 2.0], [0.7, 1.3]], np.float32)
-    normal = TruncatedNormal(jnp.asarray(MEAN), jnp.asarray(deviation))
-    exact = scipy.stats.norm(MEAN, deviation)
+    std = np.asarray([[0.1, 2.0], [0.7, 1.3]], np.float32)
+    normal = TruncatedNormal(jnp.asarray(MEAN), jnp.asarray(std))
+    exact = scipy.stats.norm(MEAN, std)
     np.testing.assert_allclose(normal.log_prob(jnp.asarray(VALUE[:2])), exact.logpdf(VALUE[:2]).sum(axis=-1), rtol=1e-4)
     np.testing.assert_allclose(normal.entropy(), exact.entropy().sum(axis=-1), rtol=1e-5)
     np.testing.assert_allclose(

@@ -275,9 +275,9 @@ def test_a_method_of_a_box_is_tuned_in_its_middle(trained, tmp_path):
 def test_a_grid_search_tries_every_candidate_with_the_policy_and_keeps_the_best(trained, tmp_path, monkeypatch):
     seen = []
 
-    def remember(segments):
-        seen.extend(segments)
-        return best_tried(segments)
+    def remember(trajectories):
+        seen.extend(trajectories)
+        return best_tried(trajectories)
 
     monkeypatch.setattr("skillscape.skill_selection.best_tried", remember)
     run = finetune(trained("cic"), ENV, out=tmp_path / "run", skill="grid", steps=1000)
@@ -319,7 +319,7 @@ def test_every_method_learns_on_a_host_environment(method, tmp_path):
 @pytest.mark.parametrize("env", [ENV, "maze/square_a"])
 def test_sac_learns_wherever_there_are_numbers(env, tmp_path):
     """From pre-training to fine-tuning and from scratch, on a gym and in a maze."""
-    sac = replace(pretraining("diayn", env, preset="smoke", backbone="sac").backbone, random_steps=110, batch_size=16)
+    sac = replace(pretraining("diayn", env, preset="smoke", backbone="sac").backbone, warmup_steps=110, batch_size=16)
     options = {"steps": 240, "progress": False, "evaluation": {"every": 120, "episodes": 2}}
     run = pretrain("diayn", env, out=tmp_path / "run", preset="smoke", backbone=sac, **options)
     assert run.config.backbone.name == "sac"

@@ -13,12 +13,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "skillscape"
 # Each row may import the rows above it, and itself.
 ROWS = (
     "errors",
-    "words",
+    "formatting",
     "types",
     "ranges",
     "registry",
     "nets",
-    "vision",
+    "conv",
     "dists",
     "optim",
     "stats",
@@ -28,7 +28,7 @@ ROWS = (
     "objectives",
     "backbones",
     "skill_selection",
-    "settings",
+    "config_io",
     "config",
     "presets",
     "training",
@@ -56,9 +56,9 @@ PLOTS_MAY_IMPORT = (
     "plots",
 )
 # `import skillscape` names the interface for type checkers, loads it on first use, and makes mazes known to Gymnasium.
-PACKAGE_MAY_IMPORT = ("envs.gym",)
+PACKAGE_MAY_IMPORT = ("envs.gymnasium_export",)
 # Gymnasium asks its environments to call super().reset(seed=seed).
-SUPER_IN = ("envs/as_gymnasium.py", "envs/gym.py")
+SUPER_IN = ("envs/gymnasium_export.py",)
 MAY_TELL_FAMILIES = ("envs/",)
 """Where the name of an environment may be taken apart: everything else asks its family."""
 MAY_WRITE_TO_THE_TERMINAL = ("cli/", "training/progress.py")

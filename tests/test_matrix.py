@@ -11,8 +11,8 @@ import pytest
 import skillscape
 from skillscape.cli import main
 
-SMALL_DREAMER = {"random_steps": 110, "policy_steps": 110, "batch_size": 2, "sequence_length": 4, "imagined_starts": 4}
-SMALL_DDPG = {"random_steps": 110, "batch_size": 16, "width": 8}
+SMALL_DREAMER = {"warmup_steps": 110, "policy_steps": 110, "batch_size": 2, "sequence_length": 4, "imagined_starts": 4}
+SMALL_DDPG = {"warmup_steps": 110, "batch_size": 16, "width": 8}
 FAMILIES = {
     "maze": ("maze/square_a", "reach", 2_000, {}, {"number_of_skills": 3}),
     "maze-pixels": ("maze-pixels/square_a", "reach", 200, SMALL_DREAMER, {"number_of_skills": 3}),

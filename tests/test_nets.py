@@ -71,11 +71,11 @@ def test_squared_errors_are_those_of_the_outputs(inputs, outputs, numbers):
     def direct(linear, x, y):
         return jnp.sum((y - linear(x)) ** 2)
 
-    def prepared(linear, x, y):
+    def preprocess(linear, x, y):
         return linear.squared_error(x, linear.target(y))
 
-    np.testing.assert_allclose(prepared(linear, x, y), direct(linear, x, y), rtol=1e-5)
-    found, expected = (jax.grad(function, (0, 1, 2))(linear, x, y) for function in (prepared, direct))
+    np.testing.assert_allclose(preprocess(linear, x, y), direct(linear, x, y), rtol=1e-5)
+    found, expected = (jax.grad(function, (0, 1, 2))(linear, x, y) for function in (preprocess, direct))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from skillscape import (
-    MLP, Backbone, Discrete, EnvFamily, EnvSpec, HostEnv, HostStep, Learner, Objective, Scale, Schedule, VectorBackbone,
-    adam, gradient_step, learner, register,
+    MLP, Backbone, Discrete, EnvFamily, EnvSpec, HostEnv, HostStep, Objective, Scale, Schedule, VectorBackbone,
+    TrainState, adam, gradient_step, register,
 )
 
 
@@ -50,7 +50,7 @@ class Corners(Objective[None]):
 
 
 class WeightedAgent(NamedTuple):
-    actor: Learner[MLP]
+    actor: TrainState[MLP]
 
 
 @register
@@ -61,21 +61,22 @@ class Weighted(VectorBackbone[WeightedAgent, Any]):
     name: ClassVar[str] = "weighted"
     label: ClassVar[str] = "Weighted"
     learning_rate: float = 1e-3
-    random_steps: int = 40
+    warmup_steps: int = 40
 
     @property
     def schedule(self):
-        return Schedule(self.random_steps, 2, 8, 1, 0.9, 1_000)
+        return Schedule(self.warmup_steps, 2, 8, 1, 0.9, 1_000)
 
     def init(self, key, env_spec, objective):
         inputs = self.observation_width(env_spec) + objective.skills.width
-        return WeightedAgent(learner(adam(self.learning_rate), MLP.create(key, inputs, (8,), env_spec.action_dim)))
+        actor = MLP.create(key, inputs, (8,), env_spec.action_dim)
+        return WeightedAgent(TrainState.create(adam(self.learning_rate), actor))
 
-    def for_task(self, *, pretrained):
+    def task_config(self, *, pretrained):
         return self
 
     def adapt(self, agent, key, *, keep_critic=False):
-        return WeightedAgent(learner(adam(self.learning_rate), agent.actor.params))
+        return WeightedAgent(TrainState.create(adam(self.learning_rate), agent.actor.params))
 
     def with_controller(self, agent, key, env_spec, skills):
         return agent
@@ -91,8 +92,8 @@ class Weighted(VectorBackbone[WeightedAgent, Any]):
         mean, _ = self.act(agent.actor.params, (), obs, skill, jax.random.key(0), False)
         return -jnp.sum((action - mean) ** 2, axis=-1)
 
-    def sample(self, replay, visible, updates, skill=None):
-        return replay.sample(8 * updates, visible) if visible.drawable else None
+    def sample(self, replay, episode_index, updates, skill=None):
+        return replay.sample(8 * updates, episode_index) if episode_index.drawable else None
 
     def learn(self, agent, objective, objective_state, batch, key):
         from skillscape import Experience
@@ -167,7 +168,7 @@ class Lines(EnvFamily):
     def folder_name(self, env_id):
         return env_id.replace("/", "-")
 
-    def drawn(self, env_id, task=None, **wishes):
+    def rendered(self, env_id, task=None, **wishes):
         raise NotImplementedError
 '''
 SWEEP = """
@@ -236,7 +237,7 @@ def test_a_sweep_trains_it_in_processes(folder):
 
 
 def test_it_works_with_what_is_there(folder):
-    mixed = ["--env", "gym/Pendulum-v1", "--preset", "smoke", "--steps", "220", "--backbone.random-steps", "210"]
+    mixed = ["--env", "gym/Pendulum-v1", "--preset", "smoke", "--steps", "220", "--backbone.warmup-steps", "210"]
     skillscape(folder, "pretrain", "corners", *mixed, "--out", "runs/pendulum")
     skillscape(
         folder, "pretrain", "diayn", "--env", "line/one", "--preset", "smoke", "--steps", "60", "--out", "runs/d"
@@ -254,7 +255,7 @@ def test_a_run_folder_never_imports_it(folder, pretrained):
 def test_python_takes_objects(folder, tmp_path):
     program = (
         "import sys, skillscape, my_package as mine\n"
-        "options = {'backbone': mine.Weighted(random_steps=30), 'steps': 60, 'preset': 'smoke', 'progress': False}\n"
+        "options = {'backbone': mine.Weighted(warmup_steps=30), 'steps': 60, 'preset': 'smoke', 'progress': False}\n"
         "run = skillscape.pretrain(mine.Corners(4), 'line/one', out=sys.argv[1], **options)\n"
         "print(run.policy(skill=2)([0.5]).shape, run.config.objective)\n"
     )

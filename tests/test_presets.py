@@ -62,15 +62,15 @@ SCHEDULE = {
     "batch_size": 50,
     "sequence_length": 50,
     "update_every": 5,
-    "random_steps": 2_000,
+    "warmup_steps": 2_000,
     "replay_capacity": 1_000_000,
 }
-PRETRAINING = {"reward_shapes_model": False, "policy_first": False, "imagined_skills": "fresh"}
+PRETRAINING = {"reward_shapes_model": False, "warmup_policy": False, "imagined_skills": "fresh"}
 FINETUNING = {
     "entropy": 1e-4,
     "normalise": "none",
     "reward_shapes_model": True,
-    "policy_first": True,
+    "warmup_policy": True,
     "reward_on": "imagined",
     "reward_gradient": True,
     "imagined_skills": "replayed",
@@ -90,9 +90,9 @@ def test_the_paper_preset_from_images_is_the_reference(method):
     chosen = paper(method)
     check(chosen, BUDGET)
     check(chosen.backbone, MODEL | BEHAVIOUR | SCHEDULE | PRETRAINING)
-    check(chosen.backbone.for_task(pretrained=True), MODEL | BEHAVIOUR | SCHEDULE | FINETUNING)
+    check(chosen.backbone.task_config(pretrained=True), MODEL | BEHAVIOUR | SCHEDULE | FINETUNING)
     # Whoever learns a task from scratch knows no better than chance at first.
-    check(paper(None).backbone, MODEL | BEHAVIOUR | SCHEDULE | FINETUNING | {"policy_first": False})
+    check(paper(None).backbone, MODEL | BEHAVIOUR | SCHEDULE | FINETUNING | {"warmup_policy": False})
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_the_compact_preset_of_mazes_is_the_default_one():
     [
         ("urlb", "compact", SAC(hidden=(256, 256))),
         ("urlb", "paper", SAC(hidden=(1024, 1024))),
-        ("urlb", "smoke", SAC(hidden=(16, 16), batch_size=32, random_steps=1_000)),
-        ("maze", "default", SAC(hidden=(128, 128), random_steps=2_000)),
-        ("maze", "default", DDPG(width=128, batch_size=256, random_steps=2_000)),
-        ("maze", "paper", PPO(entropy=0.025, skill_scale=1.0, normalise_inputs=False)),
+        ("urlb", "smoke", SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000)),
+        ("maze", "default", SAC(hidden=(128, 128), warmup_steps=2_000)),
+        ("maze", "default", DDPG(width=128, batch_size=256, warmup_steps=2_000)),
+        ("maze", "paper", PPO(entropy=0.025, skill_scale=1.0, normalize_obs=False)),
         ("urlb", "compact", PPO()),
     ],
 )

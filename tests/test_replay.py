@@ -32,14 +32,14 @@ class Step(NamedTuple):
 
 
 def make(capacity=1000, slack=0, folder=None, ahead=AHEAD, seed=0, spec=SPEC):
-    return Replay(spec, 2, capacity=capacity, steps_ahead=ahead, discount=GAMMA, seed=seed, slack=slack, folder=folder)
+    return Replay(spec, 2, capacity=capacity, nstep=ahead, discount=GAMMA, seed=seed, slack=slack, folder=folder)
 
 
 def state(place):
     return np.array([place, -place], np.float32)
 
 
-class Player:
+class EpisodeRunner:
     """Writes numbered steps, every value of which is a function of the step's number."""
 
     def __init__(self, replay, place=0):
@@ -64,8 +64,8 @@ class Player:
         return steps
 
 
-def visible(replay):
-    return replay.mark().visible
+def episode_index(replay):
+    return replay.snapshot().episode_index
 
 
 def transitions(steps, ahead=AHEAD):
@@ -89,8 +89,8 @@ def transitions(steps, ahead=AHEAD):
 def drawn(batch):
     """The same of a batch that was drawn; a transition that comes twice has to be the same twice."""
     np.testing.assert_array_equal(batch.obs[:, 1], -batch.obs[:, 0])
-    np.testing.assert_array_equal(batch.end_obs[:, 1], -batch.end_obs[:, 0])
-    columns = (batch.action, batch.skill, batch.reward, batch.discount, batch.end_obs[:, 0], batch.next_obs[:, 0])
+    np.testing.assert_array_equal(batch.bootstrap_obs[:, 1], -batch.bootstrap_obs[:, 0])
+    columns = (batch.action, batch.skill, batch.reward, batch.discount, batch.bootstrap_obs[:, 0], batch.next_obs[:, 0])
     rows = np.column_stack([*columns, batch.next_discount])
     found = {}
     for place, row in zip(batch.obs[:, 0].tolist(), rows, strict=True):
@@ -101,9 +101,9 @@ def drawn(batch):
 def assert_draws(replay, episodes, size=3000):
     """Every transition of these episodes is drawn, none else, and each with the right numbers."""
     expected = {place: row for steps in episodes for place, row in transitions(steps).items()}
-    found = drawn(replay.sample(size, visible(replay)))
+    found = drawn(replay.sample(size, episode_index(replay)))
     assert found.keys() == expected.keys()
-    assert visible(replay).drawable == len(expected)
+    assert episode_index(replay).drawable == len(expected)
     for place, row in found.items():
         np.testing.assert_allclose(row, expected[place], rtol=1e-5)
 
@@ -115,7 +115,7 @@ def assert_draws(replay, episodes, size=3000):
 @pytest.mark.parametrize("length", [1, 2, 3, 4, HORIZON])
 def test_windows_never_look_past_a_cut_and_stop_at_an_end(length, ended):
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     # Before and after it stand steps that a window over the border would mix in.
     assert_draws(replay, [player.episode(5), player.episode(length, ended=ended), player.episode(4, ended=True)])
 
@@ -123,10 +123,10 @@ def test_windows_never_look_past_a_cut_and_stop_at_an_end(length, ended):
 @pytest.mark.parametrize("ahead", [1, 2, 5])
 def test_returns_sum_as_many_steps_as_asked(ahead):
     replay = make(ahead=ahead)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     episodes = [player.episode(6), player.episode(3, ended=True)]
     expected = {place: row for steps in episodes for place, row in transitions(steps, ahead).items()}
-    found = drawn(replay.sample(500, visible(replay)))
+    found = drawn(replay.sample(500, episode_index(replay)))
     assert found.keys() == expected.keys()
     for place, row in found.items():
         np.testing.assert_allclose(row, expected[place], rtol=1e-5)
@@ -138,28 +138,28 @@ def test_a_known_window_by_hand():
     for place, reward in enumerate([1.0, 10.0, 100.0]):
         replay.add(np.zeros(1, np.float32), np.zeros(2, np.float32), reward, 1.0, state(place + 1))
     replay.finish()
-    batch = replay.sample(1, visible(replay))
+    batch = replay.sample(1, episode_index(replay))
     assert batch.reward[0] == pytest.approx(1 + 0.9 * 10 + 0.81 * 100)
     assert batch.discount[0] == pytest.approx(0.729)
-    assert batch.end_obs[0, 0] == 3
+    assert batch.bootstrap_obs[0, 0] == 3
     assert batch.next_obs[0, 0] == 1
     assert batch.next_discount[0] == pytest.approx(0.9)
 
 
 def test_a_value_behind_an_end_counts_nothing():
     replay = make()
-    Player(replay).episode(2, ended=True)
-    batch = replay.sample(50, visible(replay))
+    EpisodeRunner(replay).episode(2, ended=True)
+    batch = replay.sample(50, episode_index(replay))
     assert (batch.discount == 0).all()
     np.testing.assert_allclose(batch.next_discount, np.where(batch.obs[:, 0] == 1, np.float32(0.9), 0))
 
 
 def test_draws_are_uniform_over_transitions_not_over_episodes():
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     for length, ended in ((7, False), (1, True), (4, True)):
         player.episode(length, ended=ended)
-    batch = replay.sample(20_000, visible(replay))
+    batch = replay.sample(20_000, episode_index(replay))
     _, counts = np.unique(batch.obs[:, 0], return_counts=True)
     assert len(counts) == 5 + 1 + 4
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
@@ -169,19 +169,19 @@ def test_the_seed_decides_the_draws():
     batches = []
     for seed in (0, 0, 1):
         replay = make(seed=seed)
-        Player(replay).episode(7)
-        batches.append(replay.sample(64, visible(replay)).obs)
+        EpisodeRunner(replay).episode(7)
+        batches.append(replay.sample(64, episode_index(replay)).obs)
     np.testing.assert_array_equal(batches[0], batches[1])
     assert (batches[0] != batches[2]).any()
 
 
 def test_an_episode_under_way_is_not_drawn_from():
     replay = make()
-    player = Player(replay)
-    assert visible(replay).drawable == 0
+    player = EpisodeRunner(replay)
+    assert episode_index(replay).drawable == 0
     player.begin()
     begun = [player.step() for _ in range(6)]
-    assert visible(replay).drawable == 0
+    assert episode_index(replay).drawable == 0
     replay.finish()
     complete = player.episode(4)
     player.begin()
@@ -191,16 +191,16 @@ def test_an_episode_under_way_is_not_drawn_from():
 
 def test_segments_pair_a_state_with_the_action_taken_in_it_and_its_reward():
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     complete = player.episode(3)
     player.begin()
     under_way = [player.step() for _ in range(2)]
-    segments = replay.segments()
-    assert [len(segment.reward) for segment in segments] == [3, 2]
-    for segment, steps in zip(segments, (complete, under_way), strict=True):
-        np.testing.assert_array_equal(segment.obs[:, 0], [step.place for step in steps])
-        np.testing.assert_allclose(segment.action[:, 0], [step.action for step in steps], rtol=1e-6)
-        np.testing.assert_allclose(segment.reward, [step.reward for step in steps], rtol=1e-6)
+    trajectories = replay.trajectories()
+    assert [len(trajectory.reward) for trajectory in trajectories] == [3, 2]
+    for trajectory, steps in zip(trajectories, (complete, under_way), strict=True):
+        np.testing.assert_array_equal(trajectory.obs[:, 0], [step.place for step in steps])
+        np.testing.assert_allclose(trajectory.action[:, 0], [step.action for step in steps], rtol=1e-6)
+        np.testing.assert_allclose(trajectory.reward, [step.reward for step in steps], rtol=1e-6)
 
 
 # The ring
@@ -213,7 +213,7 @@ def test_segments_pair_a_state_with_the_action_taken_in_it_and_its_reward():
 @settings(max_examples=60, deadline=None)
 def test_the_newest_episodes_that_fit_are_kept_whatever_their_lengths(lengths, capacity):
     replay = make(capacity=capacity)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     episodes = [player.episode(length, ended=ended) for length, ended in lengths]
     # A further one under way must not touch them, however long it becomes.
     player.begin()
@@ -227,13 +227,13 @@ def test_the_newest_episodes_that_fit_are_kept_whatever_their_lengths(lengths, c
         kept.append(steps)
     if any(transitions(steps) for steps in kept):
         assert_draws(replay, kept, size=2000)
-    assert len(visible(replay).episodes) == len(kept)
+    assert len(episode_index(replay).episodes) == len(kept)
 
 
 @pytest.mark.parametrize("capacity", [1, HORIZON])
 def test_an_episode_longer_than_the_capacity_is_kept_whole(capacity):
     replay = make(capacity=capacity)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     for _ in range(5):
         player.episode(HORIZON)
     newest = player.episode(HORIZON)
@@ -247,17 +247,17 @@ def test_what_was_visible_at_a_moment_is_drawn_alike_after_further_writes():
     slack = 16
     replays = make(capacity=20, slack=slack), make(capacity=20, slack=slack)
     for replay in replays:
-        player = Player(replay)
+        player = EpisodeRunner(replay)
         for length in (7, 5, 7, 2, 6):
             player.episode(length)
-    before = [visible(replay) for replay in replays]
+    before = [episode_index(replay) for replay in replays]
     for _ in range(2):
         player.episode(HORIZON)
     for _ in range(3):
         batches = [replay.sample(200, then) for replay, then in zip(replays, before, strict=True)]
         for field, other in zip(*batches, strict=True):
             np.testing.assert_array_equal(field, other)
-    assert not np.isin(replays[1].sample(500, visible(replays[1])).obs, batches[0].obs).all()
+    assert not np.isin(replays[1].sample(500, episode_index(replays[1])).obs, batches[0].obs).all()
 
 
 # Going back
@@ -267,7 +267,7 @@ SLACK = 2 * (HORIZON + 1)
 
 
 def batches_of(replay, number=3):
-    return [replay.sample(64, visible(replay)) for _ in range(number)]
+    return [replay.sample(64, episode_index(replay)) for _ in range(number)]
 
 
 def assert_same_batches(found, expected):
@@ -281,43 +281,43 @@ def assert_same_batches(found, expected):
 def test_a_buffer_that_went_on_goes_back_to_the_same_content_and_the_same_draws(tmp_path, on_disk, under_way):
     folder = tmp_path / "replay" if on_disk else None
     replay = make(capacity=20, slack=SLACK, folder=folder)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     for length in (7, 5, 7, 2, 6, 7):
         player.episode(length)
-        replay.sample(5, visible(replay))
+        replay.sample(5, episode_index(replay))
     if under_way:
         player.begin()
         for _ in range(under_way):
             player.step()
-    mark = replay.mark()
+    snapshot = replay.snapshot()
     expected = batches_of(replay)
-    segments = replay.segments()
-    notes = json.loads(json.dumps(replay.notes(mark)))
+    trajectories = replay.trajectories()
+    metadata = json.loads(json.dumps(replay.metadata(snapshot)))
     # As many rows as may be written before the next checkpoint, drawing all the while.
-    other = Player(replay, place=500)
+    other = EpisodeRunner(replay, place=500)
     if under_way:
         other.step()
         replay.finish()
     for _ in range((SLACK - 2) // (HORIZON + 1)):
         other.episode(HORIZON)
-        replay.sample(9, visible(replay))
+        replay.sample(9, episode_index(replay))
     back = make(capacity=20, slack=SLACK, folder=folder, seed=3) if on_disk else replay
-    back.restore(notes)
+    back.restore(metadata)
     assert_same_batches(batches_of(back), expected)
-    for one, same in zip(back.segments(), segments, strict=True):
+    for one, same in zip(back.trajectories(), trajectories, strict=True):
         for field, expected_field in zip(one, same, strict=True):
             np.testing.assert_array_equal(field, expected_field)
 
 
 def test_going_back_and_writing_again_is_as_if_nothing_had_happened():
     replays = make(capacity=20, slack=SLACK), make(capacity=20, slack=SLACK)
-    players = [Player(replay) for replay in replays]
+    players = [EpisodeRunner(replay) for replay in replays]
     for player in players:
         player.episode(7)
         player.episode(4)
-    notes = replays[0].notes(replays[0].mark())
-    Player(replays[0], place=500).episode(6, ended=True)
-    replays[0].restore(notes)
+    metadata = replays[0].metadata(replays[0].snapshot())
+    EpisodeRunner(replays[0], place=500).episode(6, ended=True)
+    replays[0].restore(metadata)
     for player in players:
         for length in (3, 7, 5):
             player.episode(length)
@@ -326,15 +326,15 @@ def test_going_back_and_writing_again_is_as_if_nothing_had_happened():
 
 def test_the_files_hold_what_the_notes_speak_of(tmp_path):
     replay = make(capacity=20, folder=tmp_path)
-    Player(replay).episode(7)
-    notes = replay.notes(replay.mark())
+    EpisodeRunner(replay).episode(7)
+    metadata = replay.metadata(replay.snapshot())
     expected = batches_of(replay)
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in tmp_path.glob("*.f32"):
         (copy / path.name).write_bytes(path.read_bytes())
     again = make(capacity=20, folder=copy)
-    again.restore(notes)
+    again.restore(metadata)
     assert_same_batches(batches_of(again), expected)
 
 
@@ -342,18 +342,18 @@ def test_the_files_hold_what_the_notes_speak_of(tmp_path):
 @pytest.mark.parametrize("row", [1, 9])
 def test_a_damaged_row_is_refused(tmp_path, column, row):
     replay = make(capacity=20, folder=tmp_path)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     player.episode(7)
     player.begin()
     for _ in range(3):
         player.step()
-    notes = replay.notes(replay.mark())
+    metadata = replay.metadata(replay.snapshot())
     path = tmp_path / f"{column}.f32"
     values = np.fromfile(path, np.float32).reshape(20 + HORIZON + 1, -1)
     values[row] += 1
     values.tofile(path)
     with pytest.raises(UserError, match="damaged"):
-        make(capacity=20, folder=tmp_path).restore(notes)
+        make(capacity=20, folder=tmp_path).restore(metadata)
 
 
 @pytest.mark.parametrize("size", [0, 10])
@@ -382,9 +382,9 @@ def test_the_room_is_taken_when_the_files_are_made(tmp_path):
 
 
 def test_skills_of_no_width_need_no_file(tmp_path):
-    replay = Replay(SPEC, 0, capacity=20, steps_ahead=1, discount=GAMMA, seed=0, folder=tmp_path)
+    replay = Replay(SPEC, 0, capacity=20, nstep=1, discount=GAMMA, seed=0, folder=tmp_path)
     replay.begin(state(0))
     replay.add(np.zeros(1, np.float32), np.zeros(0, np.float32), 1.0, 1.0, state(1))
     replay.finish()
-    assert replay.sample(4, visible(replay)).skill.shape == (4, 0)
+    assert replay.sample(4, episode_index(replay)).skill.shape == (4, 0)
     assert not (tmp_path / "skill.f32").exists()

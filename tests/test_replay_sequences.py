@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def make(capacity=1000, slack=0, folder=None, seed=0, spec=SPEC):
-    return Replay(spec, 2, capacity=capacity, steps_ahead=1, discount=0.9, seed=seed, slack=slack, folder=folder)
+    return Replay(spec, 2, capacity=capacity, nstep=1, discount=0.9, seed=seed, slack=slack, folder=folder)
 
 
 def image(number):
@@ -43,7 +43,7 @@ def number_of(pictures):
     return pictures[..., 0, 0, 0].astype(int) * 256 + pictures[..., 0, 0, 1]
 
 
-class Player:
+class EpisodeRunner:
     """Writes episodes in which every value is a function of the number of its state, and no two states share one."""
 
     def __init__(self, replay, number=0):
@@ -73,8 +73,8 @@ class Player:
         return self.rows
 
 
-def visible(replay):
-    return replay.mark().visible
+def episode_index(replay):
+    return replay.snapshot().episode_index
 
 
 def stretches(episodes, length):
@@ -87,7 +87,7 @@ def stretches(episodes, length):
 def assert_draws(replay, episodes, length, count=4000):
     """All the stretches of these episodes are drawn and no other, each with the right values in every row."""
     expected = stretches(episodes, length)
-    batch = replay.sample_sequences(count, length, visible(replay))
+    batch = replay.sample_sequences(count, length, episode_index(replay))
     assert batch.obs.shape == (count, length, *SPEC.obs_shape)
     assert {name: getattr(batch, name).dtype for name in batch._fields} == {
         "obs": np.uint8,
@@ -113,7 +113,7 @@ def assert_draws(replay, episodes, length, count=4000):
 @pytest.mark.parametrize("length", [1, 2, 5, HORIZON + 1])
 def test_a_row_is_a_state_with_the_step_that_led_to_it(length):
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     episodes = [player.episode(HORIZON), player.episode(4, ended=True), player.episode(HORIZON, ended=True)]
     assert_draws(replay, [rows for rows in episodes if len(rows) >= length], length)
 
@@ -125,7 +125,7 @@ def test_a_known_stretch_by_hand():
         action, skill = np.full(2, step + 1, np.float32), np.full(2, 10 * step, np.float32)
         replay.add(action, skill, 0.5 * step + 1, float(step < 2), image(11 + step))
     replay.finish()
-    (obs,), (action,), (reward,), (discount,), (skill,), (first,) = replay.sample_sequences(1, 4, visible(replay))
+    (obs,), (action,), (reward,), (discount,), (skill,), (first,) = replay.sample_sequences(1, 4, episode_index(replay))
     assert number_of(obs).tolist() == [10, 11, 12, 13]
     assert action[:, 0].tolist() == [0, 1, 2, 3]
     assert reward.tolist() == [0, 1, 1.5, 2]
@@ -136,7 +136,7 @@ def test_a_known_stretch_by_hand():
 
 def test_an_episode_under_way_is_not_drawn_from():
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     complete = player.episode(5)
     player.begin()
     for _ in range(HORIZON - 1):
@@ -146,10 +146,10 @@ def test_an_episode_under_way_is_not_drawn_from():
 
 def test_episodes_are_drawn_uniformly_and_starts_within_them():
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     episodes = [player.episode(steps) for steps in (9, 3, 5, 1)]
     length = 4
-    batch = replay.sample_sequences(24_000, length, visible(replay))
+    batch = replay.sample_sequences(24_000, length, episode_index(replay))
     begins = number_of(batch.obs)[:, 0]
     shares = {}
     for rows in episodes[:3]:
@@ -162,43 +162,43 @@ def test_episodes_are_drawn_uniformly_and_starts_within_them():
 
 def test_episodes_that_are_all_too_short_are_told():
     replay = make()
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     with pytest.raises(UserError, match="Sequences of 4 states are asked for, but the longest episode so far has 1"):
-        replay.sample_sequences(2, 4, visible(replay))
+        replay.sample_sequences(2, 4, episode_index(replay))
     player.episode(1)
     player.episode(2, ended=True)
     with pytest.raises(UserError, match="the longest episode so far has 3: shorten the sequences"):
-        replay.sample_sequences(2, 4, visible(replay))
+        replay.sample_sequences(2, 4, episode_index(replay))
     assert_draws(replay, [player.episode(3)], 4, count=3)
 
 
 def test_how_many_episodes_are_long_enough_can_be_asked_beforehand():
     replay = make()
-    player = Player(replay)
-    assert len(visible(replay).long_enough(1)) == 0
+    player = EpisodeRunner(replay)
+    assert len(episode_index(replay).long_enough(1)) == 0
     for steps in (2, 7, 4):
         player.episode(steps)
-    assert [len(visible(replay).long_enough(length)) for length in (1, 4, 5, 6, 8, 9)] == [3, 2, 2, 1, 1, 0]
+    assert [len(episode_index(replay).long_enough(length)) for length in (1, 4, 5, 6, 8, 9)] == [3, 2, 2, 1, 1, 0]
 
 
 def test_whether_an_episode_has_been_given_up_is_known():
     replay = make(capacity=10)
-    player = Player(replay)
-    assert visible(replay).is_all
+    player = EpisodeRunner(replay)
+    assert episode_index(replay).is_all
     found = []
     for _ in range(4):
         player.episode(3)
-        found.append(visible(replay).is_all)
+        found.append(episode_index(replay).is_all)
     assert found == [True, True, False, False]
 
 
 def test_skills_of_no_width_and_states_that_are_vectors():
-    replay = Replay(EnvSpec((2,), 1, 5), 0, capacity=20, steps_ahead=1, discount=0.9, seed=0)
+    replay = Replay(EnvSpec((2,), 1, 5), 0, capacity=20, nstep=1, discount=0.9, seed=0)
     replay.begin(np.zeros(2, np.float32))
     for place in range(4):
         replay.add(np.ones(1, np.float32), np.zeros(0, np.float32), 1.0, 1.0, np.full(2, place + 0.5, np.float32))
     replay.finish()
-    batch = replay.sample_sequences(3, 5, visible(replay))
+    batch = replay.sample_sequences(3, 5, episode_index(replay))
     assert batch.skill.shape == (3, 5, 0)
     assert batch.obs.dtype == np.float32
     np.testing.assert_array_equal(batch.obs[0, :, 0], [0, 0.5, 1.5, 2.5, 3.5])
@@ -215,7 +215,7 @@ def test_skills_of_no_width_and_states_that_are_vectors():
 @settings(max_examples=60, deadline=None)
 def test_whatever_the_lengths_the_newest_episodes_that_fit_are_drawn_from(lengths, capacity, length):
     replay = make(capacity=capacity)
-    player = Player(replay)
+    player = EpisodeRunner(replay)
     episodes = [player.episode(steps, ended=ended) for steps, ended in lengths]
     # A further one under way must not touch them, however long it becomes.
     player.begin()
@@ -232,16 +232,16 @@ def test_whatever_the_lengths_the_newest_episodes_that_fit_are_drawn_from(length
         assert_draws(replay, kept, length)
     else:
         with pytest.raises(UserError, match="shorten the sequences"):
-            replay.sample_sequences(3, length, visible(replay))
+            replay.sample_sequences(3, length, episode_index(replay))
 
 
 def test_what_was_visible_at_a_moment_is_drawn_alike_after_further_writes():
     replays = make(capacity=20, slack=2 * HORIZON + 2), make(capacity=20, slack=2 * HORIZON + 2)
     for replay in replays:
-        player = Player(replay)
+        player = EpisodeRunner(replay)
         for steps in (7, 5, 7, 2, 6):
             player.episode(steps)
-    before = [visible(replay) for replay in replays]
+    before = [episode_index(replay) for replay in replays]
     for _ in range(2):
         player.episode(HORIZON)
     for _ in range(3):
@@ -258,7 +258,7 @@ SLACK = 3 * (HORIZON + 1)
 
 def draw(replay):
     """Draws of both kinds: they share one source of chance."""
-    moment = visible(replay)
+    moment = episode_index(replay)
     return [*replay.sample_sequences(9, 3, moment), *replay.sample(4, moment), *replay.sample_sequences(5, 2, moment)]
 
 
@@ -271,7 +271,7 @@ def draw(replay):
 @settings(max_examples=40, deadline=None)
 def test_going_back_gives_the_same_draws_for_ever(before, after, under_way, draws):
     replays = make(capacity=25, slack=SLACK), make(capacity=25, slack=SLACK)
-    players = [Player(replay) for replay in replays]
+    players = [EpisodeRunner(replay) for replay in replays]
     for replay, player in zip(replays, players, strict=True):
         for steps in before:
             player.episode(steps)
@@ -281,14 +281,14 @@ def test_going_back_gives_the_same_draws_for_ever(before, after, under_way, draw
             player.begin()
             for _ in range(under_way):
                 player.step()
-    notes = json.loads(json.dumps(replays[0].notes(replays[0].mark())))
-    stray = Player(replays[0], number=5000)
+    metadata = json.loads(json.dumps(replays[0].metadata(replays[0].snapshot())))
+    stray = EpisodeRunner(replays[0], number=5000)
     if under_way:
         replays[0].finish()
     for steps in after:
         stray.episode(steps)
         draw(replays[0])
-    replays[0].restore(notes)
+    replays[0].restore(metadata)
     for replay, player in zip(replays, players, strict=True):
         if under_way:
             replay.finish()
@@ -300,13 +300,13 @@ def test_going_back_gives_the_same_draws_for_ever(before, after, under_way, draw
 
 def test_images_stay_bytes_in_the_files_and_come_back_from_them(tmp_path):
     replay = make(capacity=30, folder=tmp_path)
-    episode = Player(replay).episode(6)
-    notes = replay.notes(replay.mark())
+    episode = EpisodeRunner(replay).episode(6)
+    metadata = replay.metadata(replay.snapshot())
     rows = 30 + HORIZON + 1
     assert (tmp_path / "obs.u8").stat().st_size == rows * np.prod(SPEC.obs_shape)
     assert (tmp_path / "action.f32").stat().st_size == rows * 2 * 4
     again = make(capacity=30, folder=tmp_path, seed=5)
-    again.restore(notes)
+    again.restore(metadata)
     for field, same in zip(draw(again), draw(replay), strict=True):
         np.testing.assert_array_equal(field, same)
     assert_draws(again, [episode], 3)
@@ -314,10 +314,10 @@ def test_images_stay_bytes_in_the_files_and_come_back_from_them(tmp_path):
 
 def test_a_damaged_image_is_refused(tmp_path):
     replay = make(capacity=30, folder=tmp_path)
-    Player(replay).episode(6)
-    notes = replay.notes(replay.mark())
+    EpisodeRunner(replay).episode(6)
+    metadata = replay.metadata(replay.snapshot())
     pixels = np.fromfile(tmp_path / "obs.u8", np.uint8)
     pixels[3 * 60 + 17] ^= 1
     pixels.tofile(tmp_path / "obs.u8")
     with pytest.raises(UserError, match="damaged"):
-        make(capacity=30, folder=tmp_path).restore(notes)
+        make(capacity=30, folder=tmp_path).restore(metadata)

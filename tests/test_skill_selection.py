@@ -7,8 +7,8 @@ import pytest
 
 from skillscape.dists import TruncatedNormal
 from skillscape.errors import UserError
-from skillscape.replay import Segment
-from skillscape.skill_selection import KINDS, WINDOW, Strategy, best_tried, candidates, parse_strategy, regress
+from skillscape.replay import Trajectory
+from skillscape.skill_selection import STRATEGY_KINDS, WINDOW, Strategy, best_tried, candidates, parse_strategy, regress
 from skillscape.skills import Box, Discrete, NoSkill, Sphere
 
 SKILLS = Discrete(4)
@@ -98,17 +98,17 @@ def means(obs, skill):
 def played(planted, seed=0, episodes=6, length=2 * WINDOW):
     """Random episodes in which an action earns the more, the nearer it is to what the planted skill would do."""
     generator = np.random.default_rng(seed)
-    segments = []
+    trajectories = []
     for _ in range(episodes):
         obs = generator.normal(size=(length, 3)).astype(np.float32)
         action = generator.uniform(-1, 1, (length, 2)).astype(np.float32)
         reward = -((action - means(obs, planted)) ** 2).sum(axis=1)
-        segments.append(Segment(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
-    return segments
+        trajectories.append(Trajectory(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
+    return trajectories
 
 
-def chosen(segments):
-    return int(np.argmax(regress(Circling(), None, SKILLS, segments)))
+def chosen(trajectories):
+    return int(np.argmax(regress(Circling(), None, SKILLS, trajectories)))
 
 
 @pytest.mark.parametrize("planted", range(4))
@@ -124,11 +124,11 @@ def test_a_skill_of_small_actions_is_found_among_larger_ones(planted):
         def log_prob(self, agent, obs, skill, action):
             return TruncatedNormal((skill @ sizes)[:, None] * self.mean(obs, skill), 0.2).log_prob(action)
 
-    segments = [
+    trajectories = [
         one._replace(reward=-((one.action - sizes[planted] * means(one.obs, planted)) ** 2).sum(axis=1))
         for one in played(planted)
     ]
-    assert int(np.argmax(regress(Uneven(), None, SKILLS, segments))) == planted
+    assert int(np.argmax(regress(Uneven(), None, SKILLS, trajectories))) == planted
 
 
 def test_an_action_is_paired_with_the_state_it_was_taken_in():
@@ -142,15 +142,15 @@ def test_an_action_is_paired_with_the_state_it_was_taken_in():
 def test_a_skill_that_is_merely_likely_is_not_chosen():
     # Every action is close to what skill 0 does, so that it is by far the likeliest; the rewards speak for another one.
     generator = np.random.default_rng(0)
-    segments = []
+    trajectories = []
     for _ in range(12):
         obs = generator.normal(size=(2 * WINDOW, 3)).astype(np.float32)
         action = np.clip(means(obs, 0) + generator.normal(0, 0.1, (2 * WINDOW, 2)), -1, 1).astype(np.float32)
         reward = 10 - ((action - means(obs, 2)) ** 2).sum(axis=1)
-        segments.append(Segment(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
-    likelihood = [sum(-((one.action - means(one.obs, skill)) ** 2).sum() for one in segments) for skill in range(4)]
+        trajectories.append(Trajectory(obs, action, reward.astype(np.float32), np.zeros((len(obs), 4), np.float32)))
+    likelihood = [sum(-((one.action - means(one.obs, skill)) ** 2).sum() for one in trajectories) for skill in range(4)]
     assert np.argmax(likelihood) == 0
-    assert chosen(segments) == 2
+    assert chosen(trajectories) == 2
 
 
 def test_the_level_of_the_rewards_does_not_matter():
@@ -159,45 +159,45 @@ def test_the_level_of_the_rewards_does_not_matter():
 
 
 def test_windows_stay_inside_an_episode_and_leave_its_short_rest_out():
-    segments = played(3, length=2 * WINDOW)
+    trajectories = played(3, length=2 * WINDOW)
     # What follows the last whole window speaks for another skill, and loudly.
     generator = np.random.default_rng(5)
     obs = generator.normal(size=(WINDOW - 1, 3)).astype(np.float32)
-    rest = Segment(obs, means(obs, 0), np.full(WINDOW - 1, 1e6, np.float32), np.zeros((len(obs), 4), np.float32))
-    joined = [Segment(*(np.concatenate(pair) for pair in zip(one, rest, strict=True))) for one in segments]
+    rest = Trajectory(obs, means(obs, 0), np.full(WINDOW - 1, 1e6, np.float32), np.zeros((len(obs), 4), np.float32))
+    joined = [Trajectory(*(np.concatenate(pair) for pair in zip(one, rest, strict=True))) for one in trajectories]
     assert chosen([*joined, rest]) == 3
 
 
 @pytest.mark.parametrize("planted", range(4))
 @pytest.mark.parametrize("length", [WINDOW - 1, 7])
 def test_where_all_episodes_are_short_a_window_is_as_long_as_the_longest(planted, length):
-    segments = played(planted, episodes=60, length=length)
+    trajectories = played(planted, episodes=60, length=length)
     # Those that are shorter still are left out, and speak for another skill, loudly.
     rest = [one._replace(reward=one.reward + np.float32(1e6)) for one in played((planted + 1) % 4, 9, 3, length - 1)]
-    assert chosen([*rest, *segments]) == planted
+    assert chosen([*rest, *trajectories]) == planted
 
 
 @pytest.mark.parametrize("lengths", [(), (0,), (0, 0)])
 def test_without_a_step_nothing_can_be_chosen(lengths):
-    segments = [one for length in lengths for one in played(0, episodes=1, length=length)]
+    trajectories = [one for length in lengths for one in played(0, episodes=1, length=length)]
     with pytest.raises(UserError, match="regress needs steps before learning begins"):
-        regress(Circling(), None, SKILLS, segments)
+        regress(Circling(), None, SKILLS, trajectories)
 
 
 # A strategy as one object
 
 
 def test_a_strategy_judges_by_regression():
-    found = Strategy("regress").judge(Circling(), None, SKILLS, played(2))
+    found = Strategy("regress").select(Circling(), None, SKILLS, played(2))
     np.testing.assert_array_equal(found, np.eye(4)[2])
 
 
 def test_a_strategy_judges_by_what_was_tried():
-    segments = [
+    trajectories = [
         one._replace(skill=np.tile(np.eye(4, dtype=np.float32)[index], (len(one.reward), 1)), reward=one.reward + index)
         for index, one in enumerate(played(0, episodes=4))
     ]
-    np.testing.assert_array_equal(Strategy("grid").judge(Circling(), None, SKILLS, segments), np.eye(4)[3])
+    np.testing.assert_array_equal(Strategy("grid").select(Circling(), None, SKILLS, trajectories), np.eye(4)[3])
     np.testing.assert_array_equal(Strategy("grid").trials(SKILLS), candidates(SKILLS))
     assert Strategy("regress").trials(SKILLS) is None
 
@@ -207,34 +207,36 @@ def test_a_strategy_infers_from_what_objectives_see():
         def objective_obs(self, agent, obs, action):
             return agent * obs + action[:, :1]
 
-    segments = played(1, episodes=3, length=4)
-    empty = Segment(*(field[:0] for field in segments[0]))
+    trajectories = played(1, episodes=3, length=4)
+    empty = Trajectory(*(field[:0] for field in trajectories[0]))
     told = []
 
     def infer(obs, reward):
         told.append((obs, reward))
         return jnp.full(4, 0.5)
 
-    found = Strategy("infer").judge(Doubling(), 2.0, SKILLS, [*segments, empty], infer)
+    found = Strategy("infer").select(Doubling(), 2.0, SKILLS, [*trajectories, empty], infer)
     np.testing.assert_array_equal(found, np.full(4, 0.5))
     ((obs, reward),) = told
-    np.testing.assert_allclose(obs, np.concatenate([2 * one.obs + one.action[:, :1] for one in segments]), rtol=1e-6)
-    np.testing.assert_array_equal(reward, np.concatenate([one.reward for one in segments]))
+    np.testing.assert_allclose(
+        obs, np.concatenate([2 * one.obs + one.action[:, :1] for one in trajectories]), rtol=1e-6
+    )
+    np.testing.assert_array_equal(reward, np.concatenate([one.reward for one in trajectories]))
 
 
 @pytest.mark.parametrize("kind", ["infer", "prior", "random", "controller"])
 def test_a_strategy_that_cannot_judge_says_so(kind):
     with pytest.raises(UserError, match="does not choose a skill by what was earned"):
-        Strategy(kind).judge(Circling(), None, SKILLS, played(0))
+        Strategy(kind).select(Circling(), None, SKILLS, played(0))
 
 
 def test_a_strategy_says_what_it_needs():
     def asking(trait):
-        return {kind for kind in KINDS if getattr(Strategy(kind), trait)}
+        return {kind for kind in STRATEGY_KINDS if getattr(Strategy(kind), trait)}
 
-    assert asking("judges") == {"regress", "grid", "infer"}
+    assert asking("needs_warmup_data") == {"regress", "grid", "infer"}
     assert asking("infers") == {"infer"}
-    assert asking("mixes") == {"controller"}
+    assert asking("uses_controller") == {"controller"}
 
 
 # The skill that earned most when tried
@@ -243,12 +245,14 @@ def test_a_strategy_says_what_it_needs():
 @pytest.mark.parametrize("best", range(4))
 def test_the_skill_with_the_highest_reward_per_step_is_chosen(best):
     generator = np.random.default_rng(best)
-    segments = []
+    trajectories = []
     for steps, skill in [(30, best), (300, 0), (40, 1), (50, 2), (20, 3), (10, best)]:
         reward = generator.normal(1.0 if skill == best else 0.5, 0.1, steps).astype(np.float32)
         rows = np.tile(np.eye(4, dtype=np.float32)[skill], (steps, 1))
-        segments.append(Segment(np.zeros((steps, 3), np.float32), np.zeros((steps, 2), np.float32), reward, rows))
-    np.testing.assert_array_equal(best_tried(segments), np.eye(4)[best])
+        trajectories.append(
+            Trajectory(np.zeros((steps, 3), np.float32), np.zeros((steps, 2), np.float32), reward, rows)
+        )
+    np.testing.assert_array_equal(best_tried(trajectories), np.eye(4)[best])
 
 
 def test_the_grid_of_a_box_is_eleven_constant_vectors():

@@ -9,7 +9,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from skillscape.envs.gym import register as _register_mazes
+from skillscape.envs.gymnasium_export import register as _register_mazes
 
 __version__ = "0.1.0"
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from skillscape.api import evaluate, finetune, load, load_seeds, pretrain, rollouts, summarise_runs, train
     from skillscape.backbones.base import Backbone, VectorBackbone
     from skillscape.config import EvaluationConfig, RunConfig
-    from skillscape.envs.as_gymnasium import make
     from skillscape.envs.base import EnvFamily, HostEnv, HostStep, JaxEnv, Timestep
+    from skillscape.envs.gymnasium_export import make
     from skillscape.errors import UserError
     from skillscape.evaluation.evaluators import Evaluation
     from skillscape.evaluation.scoreboard import scoreboard
     from skillscape.nets import MLP
     from skillscape.objectives.base import Objective, Scale
-    from skillscape.optim import Learner, adam, gradient_step, learner
+    from skillscape.optim import TrainState, adam, gradient_step
     from skillscape.plugins import register
     from skillscape.skills import Box, Discrete, NoSkill, SkillSpace, Sphere
     from skillscape.training.callbacks import Callback, TensorBoard, WeightsAndBiases
@@ -48,14 +48,14 @@ _MODULES = {
     "api": ("evaluate", "finetune", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
     "backbones.base": ("Backbone", "VectorBackbone"),
     "config": ("EvaluationConfig", "RunConfig"),
-    "envs.as_gymnasium": ("make",),
     "envs.base": ("EnvFamily", "HostEnv", "HostStep", "JaxEnv", "Timestep"),
+    "envs.gymnasium_export": ("make",),
     "errors": ("UserError",),
     "evaluation.evaluators": ("Evaluation",),
     "evaluation.scoreboard": ("scoreboard",),
     "nets": ("MLP",),
     "objectives.base": ("Objective", "Scale"),
-    "optim": ("Learner", "adam", "gradient_step", "learner"),
+    "optim": ("TrainState", "adam", "gradient_step"),
     "plugins": ("register",),
     "skills": ("Box", "Discrete", "NoSkill", "SkillSpace", "Sphere"),
     "training.callbacks": ("Callback", "TensorBoard", "WeightsAndBiases"),
@@ -88,7 +88,6 @@ __all__ = [
     "HostEnv",
     "HostStep",
     "JaxEnv",
-    "Learner",
     "Metrics",
     "NoSkill",
     "Objective",
@@ -105,6 +104,7 @@ __all__ = [
     "Sphere",
     "TensorBoard",
     "Timestep",
+    "TrainState",
     "Transitions",
     "UserError",
     "VectorBackbone",
@@ -113,7 +113,6 @@ __all__ = [
     "evaluate",
     "finetune",
     "gradient_step",
-    "learner",
     "load",
     "load_seeds",
     "make",

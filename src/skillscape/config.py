@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from skillscape import backbones, objectives
 from skillscape.backbones.base import Backbone, TooShort, VectorBackbone
+from skillscape.config_io import from_fields, plain
 from skillscape.envs.base import EnvFamily, HostEnv, JaxEnv
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.envs.registry import family_of, host_env, make_env
@@ -14,7 +15,6 @@ from skillscape.errors import UserError
 from skillscape.objectives.base import Objective
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.ranges import LARGEST_INTEGER, NON_NEGATIVE, POSITIVE, Range, check_ranges
-from skillscape.settings import from_fields, plain
 from skillscape.skill_selection import Strategy, parse_strategy
 from skillscape.types import EnvSpec
 
@@ -158,7 +158,7 @@ class RunConfig:
     def trial_steps(self, spec: EnvSpec) -> int:
         """Environment steps before learning begins, by which skills are judged where they are."""
         backbone = self.backbone
-        return backbone.steps_per_iteration(spec) if backbone.on_policy else backbone.schedule.random_steps
+        return backbone.steps_per_iteration(spec) if backbone.on_policy else backbone.schedule.warmup_steps
 
     def check_env(self, spec: EnvSpec) -> None:
         """Refuse what cannot be trained in an environment of these sizes."""
@@ -183,7 +183,7 @@ class RunConfig:
                 "--backbone.episodes says."
             )
         trial = self.trial_steps(spec)
-        if self.strategy.judges and not 0 < trial <= self.steps - (stride > 1):
+        if self.strategy.needs_warmup_data and not 0 < trial <= self.steps - (stride > 1):
             raise UserError(
                 f"--skill {self.skill} judges skills by the {trial:,} steps before learning begins, but --steps is "
                 f"{self.steps:,}; ask for more steps than that, or choose --skill random."

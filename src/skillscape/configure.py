@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from skillscape import backbones, objectives, presets
 from skillscape.backbones.base import Backbone
 from skillscape.config import EvaluationConfig, Phase, RunConfig
+from skillscape.config_io import check_unchanged, overridden
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.objectives import trainable
 from skillscape.objectives.base import Objective
-from skillscape.settings import check_unchanged, overridden
 from skillscape.training.run import Run, read_config, seed_folders
 
 Overrides: TypeAlias = Mapping[str, Any]
@@ -104,11 +104,11 @@ def finetuning(
         skill, task = skill or tuned.skill, task or tuned.task
         own = {"steps": tuned.steps, "seed": tuned.seed}
         asked = own | {name: value for name, value in asked.items() if value is not None}
-    learner = base.backbone.for_task(pretrained=True) if tuned is None else tuned.backbone
+    task_backbone = base.backbone.task_config(pretrained=True) if tuned is None else tuned.backbone
     rule = skill or base.objective.adaptation
     if rule == "infer":
         spec = base.spec()
-        if learner.objective_spec(spec) != base.backbone.objective_spec(spec):
+        if task_backbone.objective_spec(spec) != base.backbone.objective_spec(spec):
             raise UserError(
                 f"{source} scored what fine-tuning does not compute, so no skill can be inferred from it; "
                 "choose --skill random, an index, or regress."
@@ -118,7 +118,7 @@ def finetuning(
         phase="finetune",
         task=base.named_task(task),
         noise=0.0,
-        backbone=learner,
+        backbone=task_backbone,
         evaluation=base.evaluation if tuned is None else tuned.evaluation,
         steps=base.finetuning_steps,
         skill=rule,

@@ -81,18 +81,18 @@ class TruncatedNormal(NamedTuple):
     """
 
     mean: Float[Array, "*n a"]
-    deviation: float | Float[Array, "*n a"]
+    std: float | Float[Array, "*n a"]
 
     def sample(self, noise: Float[Array, "*n a"], clip: float | None = None) -> Float[Array, "*n a"]:
         """The draw that standard-normal ``noise`` stands for; ``clip`` bounds how far it may be from the mean."""
-        step = self.deviation * noise
+        step = self.std * noise
         drawn = self.mean + (step if clip is None else jnp.clip(step, -clip, clip))
         clamped = jnp.clip(drawn, -1 + 1e-6, 1 - 1e-6)
         return drawn + jax.lax.stop_gradient(clamped - drawn)
 
     def log_prob(self, value: Float[Array, "*n a"]) -> Float[Array, "*n"]:
         """Log density, summed over dimensions."""
-        scaled = (value - self.mean) / self.deviation
+        scaled = (value - self.mean) / self.std
         return -0.5 * jnp.sum(scaled**2 + self._log_spread(), axis=-1)
 
     def entropy(self) -> Float[Array, "*n"]:
@@ -100,9 +100,9 @@ class TruncatedNormal(NamedTuple):
         return 0.5 * jnp.sum(1 + self._log_spread() + jnp.zeros_like(self.mean), axis=-1)
 
     def _log_spread(self) -> float | Float[Array, "*n a"]:
-        if isinstance(self.deviation, float):
-            return math.log(2 * math.pi * self.deviation**2)
-        return math.log(2 * math.pi) + 2 * jnp.log(self.deviation)
+        if isinstance(self.std, float):
+            return math.log(2 * math.pi * self.std**2)
+        return math.log(2 * math.pi) + 2 * jnp.log(self.std)
 
 
 class SquashedNormal(NamedTuple):

@@ -12,17 +12,17 @@ from typing import Any
 import jax
 
 from skillscape.config import RunConfig
+from skillscape.config_io import check_unchanged
 from skillscape.envs.base import JaxEnv
 from skillscape.errors import Notice, UserError
 from skillscape.evaluation.evaluators import evaluating
-from skillscape.settings import check_unchanged
+from skillscape.formatting import counted
 from skillscape.training.callbacks import Callback
 from skillscape.training.files import write_json
 from skillscape.training.run import Run, adapted_state, check_free, seed_folders
-from skillscape.training.state import TrainState, first_state
+from skillscape.training.state import RunState, first_state
 from skillscape.training.trainer import train
 from skillscape.types import EnvSpec
-from skillscape.words import counted
 
 
 def launch(
@@ -121,7 +121,7 @@ def checked_spec(config: RunConfig) -> EnvSpec:
     return spec
 
 
-def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], TrainState]:
+def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunState]:
     """What training begins with; what cannot be trained is refused now, before any folder is made."""
     spec = checked_spec(config)
     if source is None:

@@ -8,30 +8,30 @@ import optax
 from jaxtyping import Array, Float
 
 Params = TypeVar("Params")
-Beside = TypeVar("Beside")
+Aux = TypeVar("Aux")
 
 
-class Learner(NamedTuple, Generic[Params]):
+class TrainState(NamedTuple, Generic[Params]):
     """Parameters and the state of the optimiser that moves them."""
 
     params: Params
     opt_state: optax.OptState
 
-
-def learner(transform: optax.GradientTransformation, params: Params) -> Learner[Params]:
-    """Start an optimiser on ``params``."""
-    return Learner(params, transform.init(params))
+    @staticmethod
+    def create(transform: optax.GradientTransformation, params: Params) -> "TrainState[Params]":
+        """Parameters with a fresh optimiser."""
+        return TrainState(params, transform.init(params))
 
 
 def gradient_step(
     transform: optax.GradientTransformation,
-    loss: Callable[[Params], tuple[Float[Array, ""], Beside]],
-    learner: Learner[Params],
-) -> tuple[Learner[Params], Beside]:
+    loss: Callable[[Params], tuple[Float[Array, ""], Aux]],
+    state: TrainState[Params],
+) -> tuple[TrainState[Params], Aux]:
     """One gradient step on ``loss``, which returns its value and something beside it: metrics, what it computed."""
-    gradients, beside = jax.grad(loss, has_aux=True)(learner.params)
-    updates, opt_state = transform.update(gradients, learner.opt_state, learner.params)
-    return Learner(optax.apply_updates(learner.params, updates), opt_state), beside
+    gradients, aux = jax.grad(loss, has_aux=True)(state.params)
+    updates, opt_state = transform.update(gradients, state.opt_state, state.params)
+    return TrainState(optax.apply_updates(state.params, updates), opt_state), aux
 
 
 def adam(

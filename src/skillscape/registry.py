@@ -17,10 +17,10 @@ class Named(Protocol):
     name: ClassVar[str]
 
 
-Kind = TypeVar("Kind", bound=Named)
+T = TypeVar("T", bound=Named)
 
 
-class Registry(Generic[Kind]):
+class Registry(Generic[T]):
     """The concrete subclasses of ``base`` by name.
 
     They are those that the modules and folders of ``package`` define, those that installed packages offer as entry
@@ -28,15 +28,15 @@ class Registry(Generic[Kind]):
     a run names must already be here.
     """
 
-    def __init__(self, package: str, base: type[Kind], group: str) -> None:
+    def __init__(self, package: str, base: type[T], group: str) -> None:
         self._package, self._base, self._group = package, base, group
-        self._kinds: dict[str, type[Kind]] | None = None
+        self._kinds: dict[str, type[T]] | None = None
 
-    def __call__(self) -> dict[str, type[Kind]]:
+    def __call__(self) -> dict[str, type[T]]:
         """Every class by name: the package's own alphabetically, then plug-ins, then registered ones."""
         return dict(self._known())
 
-    def register(self, kind: type[Kind]) -> type[Kind]:
+    def register(self, kind: type[T]) -> type[T]:
         """Add a class under its ``name``; returns it, so that this also works as a decorator."""
         if not (inspect.isclass(kind) and issubclass(kind, self._base)):
             raise UserError(f"Only subclasses of {self._base.__name__} can be registered, not {kind!r}.")
@@ -51,7 +51,7 @@ class Registry(Generic[Kind]):
         self._known()[kind.name] = kind
         return kind
 
-    def _missing(self, kind: type[Kind]) -> list[str]:
+    def _missing(self, kind: type[T]) -> list[str]:
         """Methods that are still abstract, and class variables of the base that have no value."""
         abstract: frozenset[str] = vars(kind).get("__abstractmethods__", frozenset())
         defined = {name for parent in kind.__mro__ for name in vars(parent)}
@@ -61,16 +61,16 @@ class Registry(Generic[Kind]):
         declared = {name for name, origin in origins.items() if origin is ClassVar}
         return sorted(abstract | (declared - defined))
 
-    def _known(self) -> dict[str, type[Kind]]:
+    def _known(self) -> dict[str, type[T]]:
         if self._kinds is None:
             self._kinds = self._own()
             for problem in self._load_plugins():
                 warnings.warn(problem, Notice, stacklevel=4)
         return self._kinds
 
-    def _own(self) -> dict[str, type[Kind]]:
+    def _own(self) -> dict[str, type[T]]:
         """The classes that the package defines; a folder is asked for those that its ``__init__`` names."""
-        found: dict[str, type[Kind]] = {}
+        found: dict[str, type[T]] = {}
         for info in pkgutil.iter_modules(importlib.import_module(self._package).__path__, f"{self._package}."):
             for value in vars(importlib.import_module(info.name)).values():
                 if self._is_concrete(value) and f"{value.__module__}.".startswith(f"{info.name}."):

@@ -30,7 +30,7 @@ class Columns(NamedTuple):
     """0 where the action ended the task, 1 elsewhere."""
 
 
-class Segment(NamedTuple):
+class Trajectory(NamedTuple):
     """Steps of one episode in order: the state, the action taken in it, the reward of that, and the acting skill."""
 
     obs: Shaped[np.ndarray, "t ..."]
@@ -39,7 +39,7 @@ class Segment(NamedTuple):
     skill: Float[np.ndarray, "t z"]
 
 
-class Visible(NamedTuple):
+class EpisodeIndex(NamedTuple):
     """The complete episodes at one moment.
 
     episodes: [k, 4], for each its first row, steps, whether the task ended it, and the checksum of its rows;
@@ -65,12 +65,12 @@ class Visible(NamedTuple):
         return np.stack([begun, states], axis=1)[states >= length]
 
 
-class Mark(NamedTuple):
+class ReplaySnapshot(NamedTuple):
     """A moment to which the buffer can go back."""
 
     written: int
     begun: int
-    visible: Visible
+    episode_index: EpisodeIndex
     generator: dict[str, Any]
 
 
@@ -83,7 +83,7 @@ class Replay:
         skill_width: int,
         *,
         capacity: int,
-        steps_ahead: int,
+        nstep: int,
         discount: float,
         seed: int,
         slack: int = 0,
@@ -91,12 +91,12 @@ class Replay:
     ) -> None:
         """Make or open the ring.
 
-        ``capacity``: rows that are drawn from; ``steps_ahead``: n of the n-step returns; ``discount``: γ; ``seed``:
+        ``capacity``: rows that are drawn from; ``nstep``: n of the n-step returns; ``discount``: γ; ``seed``:
         of the draws; ``slack``: rows that may be written between two checkpoints; ``folder``: where the files live,
         None for memory only.
         """
         self._capacity = capacity
-        self._steps_ahead = steps_ahead
+        self._nstep = nstep
         self._discount = np.float32(discount)
         # The visible episodes (one at least), one under way, and what may be written before the next checkpoint.
         longest = spec.horizon + 1
@@ -105,7 +105,7 @@ class Replay:
         self._generator = np.random.default_rng(np.random.SeedSequence([seed, 0x5EED]))
         self._written = 0
         self._begun = 0
-        self._visible = self._counted(np.zeros((0, 4), np.int64))
+        self._episode_index = self._counted(np.zeros((0, 4), np.int64))
 
     def begin(self, obs: Shaped[np.ndarray, "..."]) -> None:
         """The first state of an episode."""
@@ -135,30 +135,32 @@ class Replay:
         ended = int(self._columns.discount[(self._written - 1) % self._rows] == 0)
         self._written += 1
         entry = np.array([[self._begun, steps, ended, self._checksum(self._begun, steps)]], np.int64)
-        episodes = np.concatenate([self._visible.episodes, entry])
+        episodes = np.concatenate([self._episode_index.episodes, entry])
         kept = self._written - episodes[:, 0] <= self._capacity
         kept[-1] = True  # however long it is
         self._begun = self._written
-        self._visible = self._counted(episodes[kept])
+        self._episode_index = self._counted(episodes[kept])
 
-    def _counted(self, episodes: Int[np.ndarray, "k 4"]) -> Visible:
+    def _counted(self, episodes: Int[np.ndarray, "k 4"]) -> EpisodeIndex:
         # An episode that was cut has n steps to look ahead from all but its last n − 1 states. One that ended has no
         # value beyond its end, so there the sum may stop early.
         steps, ended = episodes[:, 1], episodes[:, 2]
-        return Visible(episodes, np.cumsum(np.where(ended > 0, steps, np.maximum(steps - self._steps_ahead + 1, 0))))
+        return EpisodeIndex(episodes, np.cumsum(np.where(ended > 0, steps, np.maximum(steps - self._nstep + 1, 0))))
 
-    def segments(self) -> list[Segment]:
+    def trajectories(self) -> list[Trajectory]:
         """The steps of every visible episode and of the one under way."""
-        spans = [(begun, steps) for begun, steps, _, _ in self._visible.episodes.tolist()]
+        spans = [(begun, steps) for begun, steps, _, _ in self._episode_index.episodes.tolist()]
         spans.append((self._begun, self._written - self._begun))
         rows = [np.arange(begun, begun + steps) % self._rows for begun, steps in spans]
         columns = self._columns
-        return [Segment(columns.obs[row], columns.action[row], columns.reward[row], columns.skill[row]) for row in rows]
+        return [
+            Trajectory(columns.obs[row], columns.action[row], columns.reward[row], columns.skill[row]) for row in rows
+        ]
 
-    def sample(self, size: int, visible: Visible) -> Transitions:
+    def sample(self, size: int, episode_index: EpisodeIndex) -> Transitions:
         """Draw ``size`` transitions with replacement from the episodes that were visible at some moment."""
-        episodes, starts = visible
-        drawn = self._generator.integers(visible.drawable, size=size)
+        episodes, starts = episode_index
+        drawn = self._generator.integers(episode_index.drawable, size=size)
         episode = np.searchsorted(starts, drawn, side="right")
         before = np.where(episode > 0, starts[episode - 1], 0)
         start = episodes[episode, 0] + drawn - before
@@ -171,7 +173,7 @@ class Replay:
         reward = np.zeros(len(start), np.float32)
         weight = np.ones(len(start), np.float32)
         next_discount = weight
-        for ahead in range(self._steps_ahead):
+        for ahead in range(self._nstep):
             # Past the end of a task the weight is 0 already; the row is then any valid one.
             row = (start + np.minimum(ahead, left - 1)) % rows
             reward += weight * columns.reward[row]
@@ -185,20 +187,20 @@ class Replay:
             "skill": columns.skill[first],
             "reward": reward,
             "discount": weight,
-            "end_obs": columns.obs[(start + np.minimum(self._steps_ahead, left)) % rows],
+            "bootstrap_obs": columns.obs[(start + np.minimum(self._nstep, left)) % rows],
             "next_obs": columns.obs[(start + 1) % rows],
             "next_discount": next_discount,
         }
         return Transitions(**arrays)
 
-    def sample_sequences(self, count: int, length: int, visible: Visible) -> Sequences:
+    def sample_sequences(self, count: int, length: int, episode_index: EpisodeIndex) -> Sequences:
         """Draw ``count`` stretches of ``length`` states, from the episodes that were visible at some moment.
 
         An episode is drawn uniformly among those that are long enough, then where in it the stretch begins.
         """
-        episodes = visible.long_enough(length)
+        episodes = episode_index.long_enough(length)
         if not len(episodes):
-            longest = visible.episodes[:, 1].max(initial=0) + 1
+            longest = episode_index.episodes[:, 1].max(initial=0) + 1
             raise UserError(
                 f"Sequences of {length} states are asked for, but the longest episode so far has {longest}: "
                 "shorten the sequences, or choose an environment with longer episodes."
@@ -226,30 +228,32 @@ class Replay:
         }
         return Sequences(**arrays)
 
-    def mark(self) -> Mark:
+    def snapshot(self) -> ReplaySnapshot:
         """What the buffer is now; cheap."""
-        return Mark(self._written, self._begun, self._visible, dict(self._generator.bit_generator.state))
+        return ReplaySnapshot(
+            self._written, self._begun, self._episode_index, dict(self._generator.bit_generator.state)
+        )
 
-    def notes(self, mark: Mark) -> dict[str, Any]:
+    def metadata(self, snapshot: ReplaySnapshot) -> dict[str, Any]:
         """All that is not in the files, for a checkpoint of that moment; the files are on disk when this returns."""
         for column in self._columns:
             if isinstance(column.base, np.memmap):
                 column.base.flush()
         return {
-            "written": mark.written,
-            "begun": mark.begun,
-            "checksum": self._checksum(mark.begun, mark.written - mark.begun),
-            "episodes": mark.visible.episodes.tolist(),
-            "generator": mark.generator,
+            "written": snapshot.written,
+            "begun": snapshot.begun,
+            "checksum": self._checksum(snapshot.begun, snapshot.written - snapshot.begun),
+            "episodes": snapshot.episode_index.episodes.tolist(),
+            "generator": snapshot.generator,
         }
 
-    def restore(self, notes: dict[str, Any]) -> None:
-        """Go back to what ``notes`` described; rows that do not match their checksums are refused."""
-        self._written, self._begun = int(notes["written"]), int(notes["begun"])
-        self._visible = self._counted(np.array(notes["episodes"], np.int64).reshape(-1, 4))
-        self._generator.bit_generator.state = notes["generator"]
-        under_way = [self._begun, self._written - self._begun, 0, int(notes["checksum"])]
-        for begun, steps, _, checksum in [*self._visible.episodes.tolist(), under_way]:
+    def restore(self, metadata: dict[str, Any]) -> None:
+        """Go back to what ``metadata`` described; rows that do not match their checksums are refused."""
+        self._written, self._begun = int(metadata["written"]), int(metadata["begun"])
+        self._episode_index = self._counted(np.array(metadata["episodes"], np.int64).reshape(-1, 4))
+        self._generator.bit_generator.state = metadata["generator"]
+        under_way = [self._begun, self._written - self._begun, 0, int(metadata["checksum"])]
+        for begun, steps, _, checksum in [*self._episode_index.episodes.tolist(), under_way]:
             if self._checksum(begun, steps) != checksum:
                 raise UserError("The replay buffer is damaged: its rows do not match their checksums.")
 

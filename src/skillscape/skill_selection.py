@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.backbones.base import Backbone
 from skillscape.errors import UserError
-from skillscape.replay import Segment
+from skillscape.replay import Trajectory
 from skillscape.skills import Box, SkillSpace
 from skillscape.types import RandomKey
 
@@ -20,8 +20,8 @@ WINDOW = 50
 
 Infer = Callable[[Shaped[Array, "n ..."], Float[Array, " n"]], Float[Array, " z"]]
 """The skill that explains rewards seen in states, as objectives see them: a method's pre-trained ``infer_skill``."""
-Kind = Literal["prior", "random", "fixed", "constant", "controller", "regress", "grid", "infer"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+StrategyKind = Literal["prior", "random", "fixed", "constant", "controller", "regress", "grid", "infer"]
+STRATEGY_KINDS: tuple[StrategyKind, ...] = get_args(StrategyKind)
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Strategy:
     one that earned most when each acted in turn; infer: the one that the method's own model infers from the rewards.
     """
 
-    kind: Kind
+    kind: StrategyKind
     index: int = 0
 
     @property
-    def judges(self) -> bool:
+    def needs_warmup_data(self) -> bool:
         """Whether the skill is chosen by the steps before learning begins."""
         return self.kind in ("regress", "grid", "infer")
 
@@ -48,7 +48,7 @@ class Strategy:
         return self.kind == "infer"
 
     @property
-    def mixes(self) -> bool:
+    def uses_controller(self) -> bool:
         """Whether a controller mixes all skills: the agent needs one, see ``Backbone.with_controller``."""
         return self.kind == "controller"
 
@@ -69,21 +69,21 @@ class Strategy:
         """The skills that the policy tries in turn before learning begins, or None where that is not what happens."""
         return candidates(skills) if self.kind == "grid" else None
 
-    def judge(
+    def select(
         self,
         backbone: Backbone[Any, Any],
         agent: PyTree,
         skills: SkillSpace,
-        segments: Sequence[Segment],
+        trajectories: Sequence[Trajectory],
         infer: Infer | None = None,
     ) -> Float[np.ndarray, " z"]:
         """The skill that the steps so far speak for; ``infer``: needed where ``infers``."""
         if self.kind == "grid":
-            return best_tried(segments)
+            return best_tried(trajectories)
         if self.kind == "regress":
-            return regress(backbone, agent, skills, segments)
+            return regress(backbone, agent, skills, trajectories)
         if self.kind == "infer" and infer is not None:
-            return inferred(backbone, agent, segments, infer)
+            return inferred(backbone, agent, trajectories, infer)
         raise UserError(f"--skill {self.kind} does not choose a skill by what was earned; use regress or grid.")
 
 
@@ -93,9 +93,9 @@ def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
         return Strategy("prior")
     if text.isdecimal():
         return _fixed(int(text), skills)
-    kind = next((one for one in KINDS if one == text and one != "fixed"), None)
+    kind = next((one for one in STRATEGY_KINDS if one == text and one != "fixed"), None)
     if kind is None:
-        names = ", ".join(one for one in KINDS if one != "fixed")
+        names = ", ".join(one for one in STRATEGY_KINDS if one != "fixed")
         raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
     if kind == "constant" and not isinstance(skills, Box):
         raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
@@ -121,10 +121,10 @@ def candidates(skills: SkillSpace) -> Float[np.ndarray, "k z"]:
     return np.asarray(skills.all())
 
 
-def best_tried(segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
+def best_tried(trajectories: Sequence[Trajectory]) -> Float[np.ndarray, " z"]:
     """The skill with the highest mean reward per step."""
-    skill = np.concatenate([segment.skill for segment in segments])
-    reward = np.concatenate([segment.reward for segment in segments])
+    skill = np.concatenate([trajectory.skill for trajectory in trajectories])
+    reward = np.concatenate([trajectory.reward for trajectory in trajectories])
     tried, index = np.unique(skill, axis=0, return_inverse=True)
     means = np.bincount(index, reward) / np.bincount(index)
     best: Float[np.ndarray, " z"] = tried[int(np.argmax(means))]
@@ -132,17 +132,17 @@ def best_tried(segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
 
 
 def inferred(
-    backbone: Backbone[Any, Any], agent: PyTree, segments: Sequence[Segment], infer: Infer
+    backbone: Backbone[Any, Any], agent: PyTree, trajectories: Sequence[Trajectory], infer: Infer
 ) -> Float[np.ndarray, " z"]:
     """The skill that a method's model infers from the rewards, in the states as the method saw them."""
     show = jax.jit(backbone.objective_obs)
-    states = [show(agent, segment.obs, segment.action) for segment in segments if len(segment.reward)]
-    rewards = jnp.concatenate([segment.reward for segment in segments])
+    states = [show(agent, trajectory.obs, trajectory.action) for trajectory in trajectories if len(trajectory.reward)]
+    rewards = jnp.concatenate([trajectory.reward for trajectory in trajectories])
     return np.asarray(infer(jnp.concatenate(states), rewards))
 
 
 def regress(
-    backbone: Backbone[Any, Any], agent: PyTree, skills: SkillSpace, segments: Sequence[Segment]
+    backbone: Backbone[Any, Any], agent: PyTree, skills: SkillSpace, trajectories: Sequence[Trajectory]
 ) -> Float[np.ndarray, " z"]:
     """The skill whose actions go with high rewards: argmax_z of the correlation of Σ r and Σ log π(a|s, z).
 
@@ -150,10 +150,10 @@ def regress(
     shorter. Uncentred, the score would favour the skill that is most like the actions taken, whatever they earned;
     unscaled, the one with the largest actions, whose likelihoods vary most.
     """
-    length = min(WINDOW, max((len(segment.reward) for segment in segments), default=0))
+    length = min(WINDOW, max((len(trajectory.reward) for trajectory in trajectories), default=0))
     if length == 0:
         raise UserError("--skill regress needs steps before learning begins, but there are none.")
-    windows = [window for segment in segments for window in _windows(segment, length)]
+    windows = [window for trajectory in trajectories for window in _windows(trajectory, length)]
     returns = np.array([window.reward.sum() for window in windows])
     obs, action = (np.stack([window[field] for window in windows]) for field in (0, 1))
     likelihood = jax.jit(
@@ -172,6 +172,6 @@ def _repeat(skill: Float[Array, " z"], rows: int) -> Float[Array, "n z"]:
     return jnp.broadcast_to(skill, (rows, skill.shape[0]))
 
 
-def _windows(segment: Segment, length: int) -> list[Segment]:
-    starts = range(0, len(segment.reward) - length + 1, length)
-    return [Segment(*(field[start : start + length] for field in segment)) for start in starts]
+def _windows(trajectory: Trajectory, length: int) -> list[Trajectory]:
+    starts = range(0, len(trajectory.reward) - length + 1, length)
+    return [Trajectory(*(field[start : start + length] for field in trajectory)) for start in starts]

@@ -31,8 +31,8 @@ class Moments(NamedTuple):
     def normalise(self, values: Float[Array, "*n d"], clip: float = 5.0) -> Float[Array, "*n d"]:
         """(values − mean) / deviation with the variance floored at 0.01, clipped to ±clip."""
         shape = (1,) * (values.ndim - self.mean.ndim) + self.mean.shape
-        deviation = jnp.sqrt(jnp.maximum(self.variance, 0.01))
-        return jnp.clip((values - self.mean.reshape(shape)) / deviation.reshape(shape), -clip, clip)
+        std = jnp.sqrt(jnp.maximum(self.variance, 0.01))
+        return jnp.clip((values - self.mean.reshape(shape)) / std.reshape(shape), -clip, clip)
 
 
 def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

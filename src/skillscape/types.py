@@ -56,12 +56,12 @@ class Experience(NamedTuple):
     skill: Float[Array, "n z"]
     reward: Float[Array, " n"]
 
-    def states(self, end: "End") -> Shaped[Array, "n ..."]:
+    def states(self, end: "RewardState") -> Shaped[Array, "n ..."]:
         """The states that were left, or those that were reached."""
         return self.obs if end == "obs" else self.next_obs
 
 
-End: TypeAlias = Literal["obs", "next_obs"]
+RewardState: TypeAlias = Literal["obs", "next_obs"]
 """Which state of a transition a method pays for.
 
 URLB's code pays some methods for the state that is left; a world model pays for the one that is reached.
@@ -87,7 +87,7 @@ class Rollout(NamedTuple):
 class Transitions(NamedTuple):
     """A batch from a replay buffer: what one action led to, one step and n steps later.
 
-    ``reward`` is the discounted sum over the n steps and ``discount`` what the value at ``end_obs`` counts for:
+    ``reward`` is the discounted sum over the n steps and ``discount`` what the value at ``bootstrap_obs`` counts for:
     γⁿ, or 0 where the task ended on the way. ``next_discount`` is the same for ``next_obs``. Arrays of the host: they
     become the device's when the learner is called.
     """
@@ -97,7 +97,7 @@ class Transitions(NamedTuple):
     skill: Float[Array, "n z"]
     reward: Float[Array, " n"]
     discount: Float[Array, " n"]
-    end_obs: Shaped[Array, "n ..."]
+    bootstrap_obs: Shaped[Array, "n ..."]
     next_obs: Shaped[Array, "n ..."]
     next_discount: Float[Array, " n"]
 
@@ -129,13 +129,13 @@ class Sequences(NamedTuple):
 class Schedule(NamedTuple):
     """When a backbone that learns from replay begins to learn, how often it does, and from how much."""
 
-    random_steps: int
-    """Environment steps at the start that are not learned from yet; by chance, or by the policy if ``policy_first``."""
+    warmup_steps: int
+    """Environment steps before the first update: uniform random, or by the policy if ``warmup_policy``."""
     update_every: int
     """Environment steps for each learning step."""
     batch_size: int
     """Transitions, or sequences, of a batch."""
-    steps_ahead: int
+    nstep: int
     """n of the n-step returns."""
     discount: float
     """γ."""
@@ -143,5 +143,5 @@ class Schedule(NamedTuple):
     """Transitions that the buffer holds."""
     sequence_length: int = 1
     """States of each sequence, where the backbone learns from sequences."""
-    policy_first: bool = False
+    warmup_policy: bool = False
     """Whether the policy takes the first steps, which are not learned from yet, instead of chance."""

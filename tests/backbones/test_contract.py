@@ -77,7 +77,7 @@ WRONG = {
     "at least 2": (1, 0, -1),
     "at most 100": (101,),
 }
-FREE = {"value_weight", "least_concentration", "entropy_scale"}
+FREE = {"value_weight", "min_concentration", "entropy_scale"}
 """Numbers that may have any finite value."""
 
 
@@ -99,7 +99,7 @@ def said(backbone, field, value):
 @EVERY_BACKBONE
 def test_every_default_is_in_its_range(name):
     check_ranges(registry()[name](), "backbone")
-    check_ranges(registry()[name]().for_task(pretrained=True), "backbone")
+    check_ranges(registry()[name]().task_config(pretrained=True), "backbone")
 
 
 @pytest.mark.parametrize(("backbone", "field", "value"), list(settings()))
@@ -120,8 +120,8 @@ def test_every_number_has_a_range(backbone, field, value):
 @pytest.mark.parametrize(
     ("backbone", "field", "value", "sentence"),
     [
-        (DDPG(), "target_rate", 0.0, "--backbone.target-rate must be above zero, not 0.0."),
-        (SAC(), "target_rate", 1.5, "--backbone.target-rate must be between 0 and 1, not 1.5."),
+        (DDPG(), "tau", 0.0, "--backbone.tau must be above zero, not 0.0."),
+        (SAC(), "tau", 1.5, "--backbone.tau must be between 0 and 1, not 1.5."),
         (DDPG(), "discount", 1.01, "--backbone.discount must be between 0 and 1, not 1.01."),
         (PPO(), "hidden", (64, 0), "--backbone.hidden must be above zero, not 0."),
         (Dreamer(), "layers", 101, "--backbone.layers must be at most 100, not 101."),
@@ -145,8 +145,8 @@ SMALL = {
 def buffer(backbone, lengths=(6, 9, 2, 20)):
     """Truncated episodes of noise, the same every time."""
     generator = np.random.default_rng(0)
-    steps_ahead = backbone.schedule.steps_ahead
-    replay = Replay(SPEC, SKILLS, capacity=100, steps_ahead=steps_ahead, discount=0.9, seed=3)
+    nstep = backbone.schedule.nstep
+    replay = Replay(SPEC, SKILLS, capacity=100, nstep=nstep, discount=0.9, seed=3)
     for length in lengths:
         replay.begin(generator.normal(size=3))
         for _ in range(length):
@@ -157,7 +157,7 @@ def buffer(backbone, lengths=(6, 9, 2, 20)):
 
 def drawn(name, times, updates=1, **changes):
     replay = buffer(SMALL[name])
-    return [SMALL[name].sample(replay, replay.mark().visible, updates, **changes) for _ in range(times)]
+    return [SMALL[name].sample(replay, replay.snapshot().episode_index, updates, **changes) for _ in range(times)]
 
 
 def same(one, other):
@@ -168,18 +168,18 @@ def same(one, other):
 @pytest.mark.parametrize("updates", [1, 3])
 def test_transitions_are_those_of_the_buffer_a_batch_for_each_update_of_the_model(name, updates):
     replay = buffer(SMALL[name])
-    visible = replay.mark().visible
+    episode_index = replay.snapshot().episode_index
     for one in drawn(name, 2, updates):
-        assert same(one, replay.sample(5 * updates, visible))
+        assert same(one, replay.sample(5 * updates, episode_index))
         assert one.reward.shape == (5 * updates,)
     assert same(drawn(name, 1, updates)[0], drawn(name, 1, updates, skill=np.ones(SKILLS, np.float32))[0])
 
 
 def test_sequences_are_those_of_the_buffer_however_often_the_model_is_updated():
     replay = buffer(SMALL["dreamer"])
-    visible = replay.mark().visible
+    episode_index = replay.snapshot().episode_index
     for one in drawn("dreamer", 2, updates=3):
-        assert same(one, replay.sample_sequences(3, 4, visible))
+        assert same(one, replay.sample_sequences(3, 4, episode_index))
 
 
 def test_a_world_model_imagines_under_the_skill_that_was_chosen():
@@ -193,17 +193,17 @@ def test_a_world_model_imagines_under_the_skill_that_was_chosen():
 @EVERY_REPLAYED
 def test_nothing_is_drawn_before_an_episode_is_complete(name):
     replay = buffer(SMALL[name], lengths=())
-    before = replay.mark().generator
-    assert SMALL[name].sample(replay, replay.mark().visible, 1) is None
-    assert replay.mark().generator == before
+    before = replay.snapshot().generator
+    assert SMALL[name].sample(replay, replay.snapshot().episode_index, 1) is None
+    assert replay.snapshot().generator == before
 
 
 @pytest.mark.parametrize(
     ("backbone", "lengths", "answer"),
     [
-        (DDPG(batch_size=2, steps_ahead=3), (2, 1), TooShort("returns over 3 steps", "steps_ahead", 2)),
-        (DDPG(batch_size=2, steps_ahead=3), (2, 3), None),
-        (DDPG(batch_size=2, steps_ahead=1), (1,), None),
+        (DDPG(batch_size=2, nstep=3), (2, 1), TooShort("returns over 3 steps", "nstep", 2)),
+        (DDPG(batch_size=2, nstep=3), (2, 3), None),
+        (DDPG(batch_size=2, nstep=1), (1,), None),
         (SAC(batch_size=2), (1,), None),
         (Dreamer(batch_size=2, sequence_length=5), (3, 2), TooShort("sequences of 5 states", "sequence_length", 4)),
         (Dreamer(batch_size=2, sequence_length=5), (3, 4), None),
@@ -212,7 +212,7 @@ def test_nothing_is_drawn_before_an_episode_is_complete(name):
 def test_episodes_that_are_too_short_are_not_drawn_from_and_the_setting_to_lower_is_named(backbone, lengths, answer):
     replay = buffer(backbone, lengths)
     assert backbone.too_short(max(lengths)) == answer
-    assert (backbone.sample(replay, replay.mark().visible, 1) is None) == (answer is not None)
+    assert (backbone.sample(replay, replay.snapshot().episode_index, 1) is None) == (answer is not None)
     if answer is not None:
         lowered = replace(backbone, **{answer.setting: answer.most})
         assert lowered.too_short(max(lengths)) is None
@@ -229,7 +229,7 @@ def test_ppo_learns_on_policy_from_whole_episodes():
         PPO().schedule  # noqa: B018
     replay = buffer(SMALL["ddpg"])
     with pytest.raises(TypeError, match="PPO does not learn from replay"):
-        PPO().sample(replay, replay.mark().visible, 1)
+        PPO().sample(replay, replay.snapshot().episode_index, 1)
 
 
 @EVERY_REPLAYED

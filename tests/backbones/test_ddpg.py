@@ -20,7 +20,7 @@ SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLS = 4
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=SKILLS)
 FEATURES = Extrinsic(skill_kind="sphere", skill_width=SKILLS, successor_features=True)
-SMALL = DDPG(width=8, batch_size=6, learning_rate=1e-3, target_rate=0.05)
+SMALL = DDPG(width=8, batch_size=6, learning_rate=1e-3, tau=0.05)
 ROWS = 6
 KEY = jax.random.key(11)
 
@@ -42,7 +42,7 @@ def batch(seed=0, rows=ROWS, objective=SKILLED):
         skill=np.asarray(objective.skills.sample(jax.random.key(seed), rows)),
         reward=generator.normal(size=rows).astype(np.float32),
         discount=np.float32([0.97, 0.97, 0, 0.97, 0, 0.97])[:rows],
-        end_obs=normal[1],
+        bootstrap_obs=normal[1],
         next_obs=normal[2],
         next_discount=np.float32([0.99, 0.99, 0.99, 0, 0, 0.99])[:rows],
     )
@@ -103,12 +103,12 @@ def noisy(mean, noise):
     return np.clip(mean + np.clip(0.2 * noise, -0.3, 0.3), -1 + 1e-6, 1 - 1e-6)
 
 
-def targets(agent, data, end_obs, discount):
+def targets(agent, data, bootstrap_obs, discount):
     noise, _ = noises()
     found = []
     for row in range(ROWS):
-        mean = mean_action(agent.actor.params, end_obs[row], data.skill[row])
-        value = values(agent.target, end_obs[row], data.skill[row], noisy(mean, noise[row])).min()
+        mean = mean_action(agent.actor.params, bootstrap_obs[row], data.skill[row])
+        value = values(agent.target, bootstrap_obs[row], data.skill[row], noisy(mean, noise[row])).min()
         found.append(data.reward[row] + discount[row] * value)
     return np.array(found)
 
@@ -130,7 +130,7 @@ def actor_error(actor, critic, data):
 def test_the_critic_is_drawn_to_the_reward_and_the_smaller_value_after_it(objective, pairs):
     data = batch(objective=objective)
     _, _, metrics = learned(replace(SMALL, pairs=pairs), objective)
-    seen = (data.end_obs, data.discount) if pairs == "n-step" else (data.next_obs, data.next_discount)
+    seen = (data.bootstrap_obs, data.discount) if pairs == "n-step" else (data.next_obs, data.next_discount)
     wanted = targets(agent(objective), data, *seen)
     assert metrics["critic_loss"] == pytest.approx(critic_error(agent(objective).critic.params, data, wanted), rel=1e-4)
     assert metrics["reward"] == pytest.approx(data.reward.mean(), rel=1e-4)
@@ -181,7 +181,7 @@ ACTOR_PARTS = {
 @pytest.mark.parametrize("part", CRITIC_PARTS)
 def test_the_first_step_of_the_critic_descends_its_error(part):
     before, after = agent().critic.params, learned()[0].critic.params
-    wanted = targets(agent(), batch(), batch().end_obs, batch().discount)
+    wanted = targets(agent(), batch(), batch().bootstrap_obs, batch().discount)
     where = CRITIC_PARTS[part]
     step = np.asarray(where(after)) - np.asarray(where(before))
     first_step(lambda critic: critic_error(critic, batch(), wanted), before, where, step)
@@ -204,7 +204,7 @@ def test_the_target_follows_the_updated_critic_slowly():
 def test_a_method_is_fitted_and_rewards_the_pair_that_was_asked_for():
     objective = DIAYN(number_of_skills=SKILLS, hidden=(8,))
     state = objective.init(jax.random.key(3), SMALL.objective_spec(SPEC))
-    for pairs, seen in (("n-step", batch().end_obs), ("one-step", batch().next_obs)):
+    for pairs, seen in (("n-step", batch().bootstrap_obs), ("one-step", batch().next_obs)):
         backbone = replace(SMALL, pairs=pairs)
         learn = quick(lambda *rest, backbone=backbone: backbone.learn(rest[0], objective, *rest[1:]))
         _, fitted, metrics = learn(agent(), state, batch(), KEY)
@@ -228,7 +228,7 @@ def test_several_updates_take_a_part_of_the_batch_each_and_the_agent_learns_from
     model_key, reward_key, _, _ = jax.random.split(KEY, 4)
     expected = state
     for part, update_key in zip(parts, jax.random.split(model_key, 3), strict=True):
-        seen = Experience(part.obs, part.action, part.end_obs, part.skill, part.reward)
+        seen = Experience(part.obs, part.action, part.bootstrap_obs, part.skill, part.reward)
         expected, _ = objective.update(expected, seen, update_key)
     for ours, theirs in zip(leaves(fitted), leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -396,7 +396,7 @@ def test_the_likelihood_of_actions_is_that_of_the_policy():
 # Learning where the answer is known
 
 PROBE = EnvSpec(obs_shape=(1,), action_dim=1, horizon=2)
-LEARNER = DDPG(width=32, batch_size=64, learning_rate=3e-3, target_rate=0.1)
+LEARNER = DDPG(width=32, batch_size=64, learning_rate=3e-3, tau=0.1)
 
 
 @cache
@@ -413,11 +413,11 @@ def probe_learning():
     return quick(learn)
 
 
-def probe_batch(obs, action, reward, discount, end_obs):
-    columns = [np.asarray(column, np.float32) for column in (obs, action, reward, discount, end_obs)]
-    obs, action, reward, discount, end_obs = columns
+def probe_batch(obs, action, reward, discount, bootstrap_obs):
+    columns = [np.asarray(column, np.float32) for column in (obs, action, reward, discount, bootstrap_obs)]
+    obs, action, reward, discount, bootstrap_obs = columns
     skill = np.zeros((len(obs), 0), np.float32)
-    return Transitions(obs, action, skill, reward, discount, end_obs, end_obs, discount)
+    return Transitions(obs, action, skill, reward, discount, bootstrap_obs, bootstrap_obs, discount)
 
 
 def trained_on(data, rounds):

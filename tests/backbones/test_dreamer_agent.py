@@ -99,7 +99,7 @@ def test_learning_reports_and_keeps_its_shape():
         "actor_loss",
         "critic_loss",
         "reward",
-        "deviation",
+        "density_deviation",
     } <= set(metrics)
 
 
@@ -171,7 +171,7 @@ def test_objectives_learn_from_the_frames_themselves(method):
     assert all(np.isfinite(value) for value in metrics.values())
     assert kinds(learned_state) == kinds(state)
     model = "model" if method == "sd3" else "discriminator"
-    before, now = (getattr(one, model).params.eye for one in (state, learned_state))
+    before, now = (getattr(one, model).params.obs_encoder for one in (state, learned_state))
     assert len(before.layers) == 2
     assert not any(np.array_equal(old, new) for old, new in zip(leaves(before), leaves(now), strict=True))
     assert not same(agent.intrinsic.params, after.intrinsic.params)
@@ -321,7 +321,7 @@ def test_true_labels_are_kept_where_rows_are_compared_by_them():
 
 def test_adapting_keeps_the_model_and_the_actor_and_nothing_else():
     before, _, _ = learned(TINY, small("sd3"))
-    tuned = TINY.for_task(pretrained=True)
+    tuned = TINY.task_config(pretrained=True)
     after = tuned.adapt(before, jax.random.key(7))
     old, new = before.world.params, after.world.params
     for part in ("encoder", "dynamics", "decoder"):
@@ -340,19 +340,19 @@ def test_adapting_keeps_the_model_and_the_actor_and_nothing_else():
 
 
 def test_a_task_is_learned_with_plain_rewards_that_shape_the_model():
-    tuned = replace(TINY, entropy=0.1, reward_on="replayed", reward_gradient=False).for_task(pretrained=True)
+    tuned = replace(TINY, entropy=0.1, reward_on="replayed", reward_gradient=False).task_config(pretrained=True)
     assert tuned.entropy == 1e-4
     assert tuned.normalise == "none"
     assert tuned.reward_shapes_model
     assert tuned.reward_on == "imagined"
     assert tuned.reward_gradient
     assert tuned.imagined_skills == "replayed"
-    first = replace(TINY, random_steps=7, policy_steps=5)
-    assert first.for_task(pretrained=True).schedule.random_steps == 5
-    assert first.for_task(pretrained=False).schedule.random_steps == 5
-    assert tuned.schedule.policy_first
-    assert not TINY.for_task(pretrained=False).schedule.policy_first
-    assert replace(TINY, normalise="returns").for_task(pretrained=True).normalise == "returns"
+    first = replace(TINY, warmup_steps=7, policy_steps=5)
+    assert first.task_config(pretrained=True).schedule.warmup_steps == 5
+    assert first.task_config(pretrained=False).schedule.warmup_steps == 5
+    assert tuned.schedule.warmup_policy
+    assert not TINY.task_config(pretrained=False).schedule.warmup_policy
+    assert replace(TINY, normalise="returns").task_config(pretrained=True).normalise == "returns"
     # What fine-tuning starts from has the shape of what it goes on with.
     fresh = jax.eval_shape(lambda: tuned.init(KEY, SPEC, SKILLED))
     source = jax.eval_shape(lambda: replace(TINY, reward_on="replayed").init(KEY, SPEC, SKILLED))
@@ -462,7 +462,7 @@ PUPIL = Dreamer(
     target_every=20,
     model_learning_rate=2e-3,
     learning_rate=3e-4,
-).for_task(pretrained=False)
+).task_config(pretrained=False)
 UPDATES = 800
 
 

@@ -276,7 +276,7 @@ def test_losses_are_those_of_a_slow_loop(normalise, ends, scale, centred):
     # Where a task ends, rewards are worth what they are: without their mean, ending would be worth something else.
     centre = 0.9 * 0.7 + 0.1 * reward[1:].mean() if centred and not ends else 0.0
     feature, skills = dream.states.feature, jnp.stack([starts().skill] * STATES)
-    deviation = np.asarray(jax.vmap(jax.vmap(agent.actor.params))(feature, skills).deviation, np.float64)
+    std = np.asarray(jax.vmap(jax.vmap(agent.actor.params))(feature, skills).std, np.float64)
     ending = said(agent.world.params.ends, feature)[:, :, 0] if ends else np.full((STATES, STARTS), -np.inf)
     actor_loss, critic_loss, tracked = looped(
         backbone,
@@ -285,7 +285,7 @@ def test_losses_are_those_of_a_slow_loop(normalise, ends, scale, centred):
         reward=reward,
         value=said(agent.target.network, feature, skills)[:, :, 0],
         fitted=said(agent.critic.params.network, feature, skills)[:, :, 0],
-        entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * deviation**2), axis=-1),
+        entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * std**2), axis=-1),
         strain=0.5 * np.sum(said(agent.actor.params.network, feature, skills) ** 2, axis=-1),
         discount=backbone.discount / (1 + np.exp(ending)),
         known=np.asarray(starts().known),

@@ -9,11 +9,11 @@ import pytest
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.image_norm import LOOK_AT_EVERY, ImageNorm, preprocess
+from skillscape.backbones.dreamer.image_norm import LOOK_AT_EVERY, ImageNorm, normalize_obs
+from skillscape.conv import preprocess
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.stats import Moments
 from skillscape.types import EnvSpec, Sequences
-from skillscape.vision import prepared
 
 SHAPE = (4, 4, 3)
 SPEC = EnvSpec(SHAPE, 2, 10)
@@ -59,27 +59,27 @@ def after():
 
 def test_moments_are_those_of_the_frames_looked_at():
     batch = sequences()
-    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
-    taken = np.asarray(prepared(batch.obs))[:, ::LOOK_AT_EVERY].reshape(-1, *SHAPE)
+    frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(batch.obs))
+    taken = np.asarray(preprocess(batch.obs))[:, ::LOOK_AT_EVERY].reshape(-1, *SHAPE)
     np.testing.assert_allclose(frames.moments.mean, taken.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(frames.unit**2, taken.var(axis=0, ddof=1).mean(), rtol=1e-2)
 
 
 def test_what_is_shown_is_centred_and_of_size_one_and_can_be_taken_back():
     batch = sequences(rows=40, times=1)
-    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
-    seen = preprocess(frames, batch.obs)
+    frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(batch.obs))
+    seen = normalize_obs(frames, batch.obs)
     np.testing.assert_allclose(np.mean(seen, axis=(0, 1)), 0, atol=1e-3)
     assert np.sqrt(np.mean(np.asarray(seen) ** 2)) == pytest.approx(1, abs=0.05)
-    np.testing.assert_allclose(frames.restored(seen), prepared(batch.obs), atol=1e-5)
-    np.testing.assert_array_equal(preprocess(None, batch.obs), prepared(batch.obs))
+    np.testing.assert_allclose(frames.restored(seen), preprocess(batch.obs), atol=1e-5)
+    np.testing.assert_array_equal(normalize_obs(None, batch.obs), preprocess(batch.obs))
 
 
 def test_frames_that_never_change_stay_finite():
     still = jnp.full((3, 2, *SHAPE), 90, jnp.uint8)
-    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(still))
-    assert np.isfinite(preprocess(frames, still)).all()
-    assert np.abs(preprocess(frames, still)).max() < 1
+    frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(still))
+    assert np.isfinite(normalize_obs(frames, still)).all()
+    assert np.abs(normalize_obs(frames, still)).max() < 1
 
 
 def test_vectors_have_no_frames():
@@ -90,8 +90,8 @@ def test_vectors_have_no_frames():
 def test_the_loss_is_in_pixels_whichever_way_frames_are_shown():
     """A model that always says nothing misses the mean frame by as much as the frames vary."""
     batch = sequences(rows=6)
-    frames = ImageNorm(Moments.create(SHAPE)).include(prepared(batch.obs))
-    images = prepared(batch.obs)
+    frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(batch.obs))
+    images = preprocess(batch.obs)
     batch = batch._replace(obs=frames.standardised(images))
     world = jax.tree.map(jnp.zeros_like, quick(lambda: STANDARD.init(KEY, SPEC, SKILLED))().world)
     _, (_, metrics) = quick(lambda world: STANDARD._improve_world(world, batch, frames.unit, KEY))(world)
@@ -129,7 +129,7 @@ def test_every_way_to_the_model_shows_it_standardised_frames(after, asked):
             return STANDARD.objective_obs(agent, obs, action)
         return STANDARD.predict(agent, batch, 3)
 
-    ready = agent.frames.standardised(prepared(batch.obs))
+    ready = agent.frames.standardised(preprocess(batch.obs))
     asking = quick(answer)
     direct = np.asarray(asking(agent._replace(frames=None), ready[0], batch._replace(obs=ready)))
     if asked == "predict":

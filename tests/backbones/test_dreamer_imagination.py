@@ -26,7 +26,7 @@ from skillscape.backbones.dreamer.networks import create_critic
 from skillscape.backbones.dreamer.world_model import Latent
 from skillscape.nets import MLP
 from skillscape.objectives.extrinsic import Extrinsic
-from skillscape.optim import gradient_step, learner
+from skillscape.optim import TrainState, gradient_step
 from skillscape.types import EnvSpec
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
@@ -165,7 +165,7 @@ def test_the_policy_has_a_mean_inside_and_a_deviation_above_a_tenth():
     actor = eqx.tree_at(lambda one: one.network.layers[-1].bias, parts()[1], jnp.asarray([9.0, -9.0, -99.0, 99.0]))
     policy = actor(jnp.zeros(12), SKILL[0])
     np.testing.assert_allclose(policy.mean, [1, -1], atol=1e-3)
-    np.testing.assert_allclose(policy.deviation, [0.1, 2.1], atol=1e-3)
+    np.testing.assert_allclose(policy.std, [0.1, 2.1], atol=1e-3)
 
 
 def test_strain_is_half_the_square_of_what_is_squashed():
@@ -250,6 +250,6 @@ def test_a_critic_of_bins_says_zero_at_first_and_is_drawn_to_its_targets():
         def step(critic, _):
             return gradient_step(backbone.transform, loss, critic)[0], None
 
-        return jax.lax.scan(step, learner(backbone.transform, critic), None, length=500)[0].params
+        return jax.lax.scan(step, TrainState.create(backbone.transform, critic), None, length=500)[0].params
 
     np.testing.assert_allclose(descended(critic).values(FEATURES, SKILL), TARGETS, atol=0.3)

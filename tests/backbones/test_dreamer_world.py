@@ -12,10 +12,10 @@ from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.world_model import balanced_divergence
+from skillscape.conv import preprocess
 from skillscape.errors import UserError
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.types import EnvSpec, Sequences
-from skillscape.vision import prepared
 
 VECTOR = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 IMAGE = EnvSpec(obs_shape=(64, 64, 3), action_dim=6, horizon=500)
@@ -68,7 +68,7 @@ def test_the_reference_sizes_have_the_parameters_of_the_reference():
 def test_images_come_back_as_images(backbone):
     model = shapes(backbone, IMAGE).world.params
     embedding = jax.eval_shape(
-        lambda model, obs: model.encoder(prepared(obs)), model, jnp.zeros((64, 64, 3), jnp.uint8)
+        lambda model, obs: model.encoder(preprocess(obs)), model, jnp.zeros((64, 64, 3), jnp.uint8)
     )
     assert embedding.shape == (64,)
     image = jax.eval_shape(lambda model, feature: model.decoder(feature), model, jnp.zeros(1224))
@@ -272,7 +272,7 @@ def moving_dots(rows, times, seed):
 
 
 def seen_by_the_model(batch):
-    return batch._replace(obs=prepared(batch.obs))
+    return batch._replace(obs=preprocess(batch.obs))
 
 
 def test_frames_are_decoded_as_seen_up_to_the_context_and_unseen_after_it():
@@ -281,7 +281,7 @@ def test_frames_are_decoded_as_seen_up_to_the_context_and_unseen_after_it():
     # Fresh networks are so gentle that latents are drawn alike whatever is seen.
     bold = jax.tree.map(lambda leaf: 5 * leaf, world)
     predict = jax.jit(lambda obs: bold.predict(seen._replace(obs=obs), context, KEY))
-    frames = prepared(seen.obs)
+    frames = preprocess(seen.obs)
     plain = np.asarray(predict(frames))
     assert plain.shape == (2, 6, 16, 16, 3)
     changed = [np.abs(np.asarray(predict(frames.at[:, time].multiply(-1.0))) - plain) > 1e-4 for time in range(6)]
@@ -299,7 +299,7 @@ def test_held_out_images_are_foreseen_better_than_by_copying_the_last_one():
         chosen = generator.integers(0, 512, 32)
         model = improve(model, Sequences(*(part[chosen] for part in data)), jax.random.key(update))
     held_out, context = moving_dots(64, 16, seed=1), 8
-    truth = np.asarray(prepared(held_out.obs))
+    truth = np.asarray(preprocess(held_out.obs))
     predicted = np.asarray(
         jax.jit(lambda model, batch: model.predict(batch, context, KEY))(model.params, seen_by_the_model(held_out))
     )

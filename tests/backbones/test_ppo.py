@@ -30,14 +30,14 @@ from skillscape.types import EnvSpec, Rollout
 
 SPEC = EnvSpec(obs_shape=(2,), action_dim=2, horizon=3)
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=4)
-SMALL = PPO(episodes=4, hidden=(8, 8), minibatches=2, normalise_inputs=False)
+SMALL = PPO(episodes=4, hidden=(8, 8), minibatches=2, normalize_obs=False)
 ROWS = 5
 
 
 # Advantages
 
 
-def random_steps(seed, steps=12, episodes=6):
+def warmup_steps(seed, steps=12, episodes=6):
     """Rewards, values, and episode ends of which about half terminate and half are cut."""
     generator = np.random.default_rng(seed)
     reward, value, next_value = generator.normal(size=(3, steps, episodes)).astype(np.float32)
@@ -49,7 +49,7 @@ def random_steps(seed, steps=12, episodes=6):
 compiled_advantages = quick(advantages, static_argnums=5)
 
 
-def plain_advantages(reward, discount, last, value, next_value, trace_decay):
+def plain_advantages(reward, discount, last, value, next_value, gae_lambda):
     """The definition: the sum of discounted errors up to the end of the episode."""
     steps, episodes = reward.shape
     result = np.zeros((steps, episodes))
@@ -59,7 +59,7 @@ def plain_advantages(reward, discount, last, value, next_value, trace_decay):
             for step in range(start, steps):
                 at = step, episode
                 result[start, episode] += weight * (reward[at] + discount[at] * next_value[at] - value[at])
-                weight *= discount[at] * trace_decay
+                weight *= discount[at] * gae_lambda
                 if last[at]:
                     break
     return result
@@ -67,12 +67,12 @@ def plain_advantages(reward, discount, last, value, next_value, trace_decay):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_advantages_are_the_sums_of_their_definition(seed):
-    steps = random_steps(seed)
+    steps = warmup_steps(seed)
     np.testing.assert_allclose(compiled_advantages(*steps, 0.8), plain_advantages(*steps, 0.8), rtol=1e-4, atol=1e-5)
 
 
 def test_nothing_after_an_episode_end_changes_an_advantage_before_it():
-    reward, discount, last, value, next_value = random_steps(3)
+    reward, discount, last, value, next_value = warmup_steps(3)
     last[6] = 1
     before = compiled_advantages(reward, discount, last, value, next_value, 0.8)[:7]
     reward[7:] += 100
@@ -212,7 +212,7 @@ def test_the_skill_changes_the_action(act, skilled_agent):
 
 def test_normalised_inputs_are_standardised_by_the_running_moments(act, skilled_agent):
     moments = Moments(jnp.array([100.0, -50.0]), jnp.array([4.0, 9.0]), jnp.float32(1000))
-    normalising = replace(SMALL, normalise_inputs=True)
+    normalising = replace(SMALL, normalize_obs=True)
     far = OBS * np.float32([2, 3]) + np.float32([100, -50])
     agent = skilled_agent._replace(moments=moments)
     found = quick(lambda *arguments: normalising.act(*arguments, False)[0])(agent, (), far, SKILL, jax.random.key(0))
@@ -225,7 +225,7 @@ def concentrations(networks, obs, skill):
     for index, layer in enumerate(networks.policy.layers):
         x = np.asarray(layer.weight, float) @ x + np.asarray(layer.bias, float)
         x = np.maximum(x, 0) if index < len(networks.policy.layers) - 1 else x
-    return np.split(np.log1p(np.exp(x)) + SMALL.least_concentration, 2)
+    return np.split(np.log1p(np.exp(x)) + SMALL.min_concentration, 2)
 
 
 def log_density(alpha, beta_, action):
@@ -299,7 +299,7 @@ def test_a_controller_mixes_concentrations_whatever_the_skill(controlled, act, c
 
 def test_a_controller_reads_normalised_observations(controlled):
     moments = Moments(jnp.array([100.0, -50.0]), jnp.array([4.0, 9.0]), jnp.float32(1000))
-    normalising = replace(SMALL, normalise_inputs=True)
+    normalising = replace(SMALL, normalize_obs=True)
     far = OBS * np.float32([2, 3]) + np.float32([100, -50])
     agent = tilted(controlled)
     rest = jnp.asarray(SKILL), jax.random.key(0), False
@@ -348,9 +348,9 @@ def kinds(tree):
 
 
 @pytest.mark.parametrize("objective", [Extrinsic(), SKILLED, DIAYN(number_of_skills=4, hidden=(8,))])
-@pytest.mark.parametrize("normalise_inputs", [False, True])
-def test_learning_keeps_structure_shapes_and_types(objective, normalise_inputs):
-    backbone = replace(SMALL, normalise_inputs=normalise_inputs)
+@pytest.mark.parametrize("normalize_obs", [False, True])
+def test_learning_keeps_structure_shapes_and_types(objective, normalize_obs):
+    backbone = replace(SMALL, normalize_obs=normalize_obs)
     agent = jax.eval_shape(lambda: backbone.init(jax.random.key(0), SPEC, objective))
     state = jax.eval_shape(lambda: objective.init(jax.random.key(1), backbone.objective_spec(SPEC)))
     learned, learned_state, metrics = jax.eval_shape(
@@ -402,7 +402,7 @@ def test_adapting_keeps_the_value_where_asked(learned):
 def test_a_policy_that_was_adapted_acts_as_before_and_learns_a_task(learned):
     _, agent = learned
     places = jnp.array([[-1.0, 0.0], [1.0, 0.0]])
-    adapted = PROBE_PPO.for_task(pretrained=True).adapt(agent, jax.random.key(5))
+    adapted = PROBE_PPO.task_config(pretrained=True).adapt(agent, jax.random.key(5))
     before, after = (
         PROBE_PPO.act(one, (), places, jnp.zeros((2, 0)), jax.random.key(0), False)[0] for one in (agent, adapted)
     )

@@ -21,7 +21,7 @@ SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLS = 4
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=SKILLS)
 FEATURES = Extrinsic(skill_kind="sphere", skill_width=SKILLS, successor_features=True)
-SMALL = SAC(hidden=(8, 8), batch_size=6, learning_rate=1e-3, target_rate=0.05, initial_temperature=0.3)
+SMALL = SAC(hidden=(8, 8), batch_size=6, learning_rate=1e-3, tau=0.05, initial_temperature=0.3)
 ROWS = 6
 KEY = jax.random.key(11)
 
@@ -43,7 +43,7 @@ def batch(seed=0, rows=ROWS, objective=SKILLED):
         skill=np.asarray(objective.skills.sample(jax.random.key(seed), rows)),
         reward=generator.normal(size=rows).astype(np.float32),
         discount=np.float32([0.97, 0.97, 0, 0.97, 0, 0.97])[:rows],
-        end_obs=normal[1],
+        bootstrap_obs=normal[1],
         next_obs=normal[2],
         next_discount=np.float32([0.99, 0.99, 0.99, 0, 0, 0.99])[:rows],
     )
@@ -284,7 +284,7 @@ def test_the_density_of_the_policy_integrates_to_one_and_never_overflows():
 # Learning where the answer is known
 
 PROBE = EnvSpec(obs_shape=(1,), action_dim=1, horizon=2)
-LEARNER = SAC(hidden=(32, 32), learning_rate=3e-3, target_rate=0.1, initial_temperature=0.01, entropy_scale=2.0)
+LEARNER = SAC(hidden=(32, 32), learning_rate=3e-3, tau=0.1, initial_temperature=0.01, entropy_scale=2.0)
 
 
 @cache

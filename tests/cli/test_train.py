@@ -55,13 +55,13 @@ def files(folder):
 
 def test_settings_reach_the_configuration(tmp_path):
     flags = "--objective.number-of-skills 6 --objective.floor -2.5 --objective.architecture plain"
-    flags += " --backbone.hidden 32 16 --backbone.normalise-inputs --backbone.learning-rate 1e-4"
+    flags += " --backbone.hidden 32 16 --backbone.normalize-obs --backbone.learning-rate 1e-4"
     flags += " --evaluation.every 1200 --evaluation.episodes 7 --snapshots 400 1200"
     run(f"pretrain sd3 --preset smoke {flags} --steps 4000 --seed 5 --env maze/square_tree --out runs/x")
     told = config(tmp_path, "x")
     objective, backbone = told["objective"], told["backbone"]
     assert (objective["number_of_skills"], objective["floor"], objective["architecture"]) == (6, -2.5, "plain")
-    assert (backbone["hidden"], backbone["normalise_inputs"], backbone["learning_rate"]) == ([32, 16], True, 1e-4)
+    assert (backbone["hidden"], backbone["normalize_obs"], backbone["learning_rate"]) == ([32, 16], True, 1e-4)
     assert backbone["episodes"] == 8
     assert (told["steps"], told["seed"], told["env"]) == (4000, 5, "maze/square_tree")
     assert told["evaluation"] == {"every": 1200, "episodes": 7}
@@ -358,7 +358,7 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --backbone.episodes 0", "--backbone.episodes must be above zero"),
         ("pretrain diayn --backbone.minibatches 2501", "set --backbone.minibatches to at most 2500"),
         ("pretrain diayn --backbone.discount 1.5", "--backbone.discount"),
-        ("pretrain diayn --backbone.trace-decay -0.1", "--backbone.trace-decay"),
+        ("pretrain diayn --backbone.gae-lambda -0.1", "--backbone.gae-lambda"),
         ("pretrain diayn --backbone sack", "There is no backbone 'sack': did you mean 'sac'?"),
         ("pretrain diayn --backbone sac --env gym/toys:Pictured-v0", "shows images, which SAC does not learn from"),
         (f"pretrain diayn --backbone ppo --env {ENV}", "PPO learns in environments that are written in JAX"),

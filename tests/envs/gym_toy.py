@@ -19,14 +19,14 @@ class Toy(gymnasium.Env):
         super().reset(seed=seed)
         self.actions = []
         self.start = self.np_random.normal()
-        return self.look(), {}
+        return self.observation(), {}
 
     def step(self, action):
         assert self.action_space.contains(action)
         self.actions.append(action)
-        return self.look(), np.float32(0.5), np.bool_(len(self.actions) == self.end), False, {}
+        return self.observation(), np.float32(0.5), np.bool_(len(self.actions) == self.end), False, {}
 
-    def look(self):
+    def observation(self):
         state = np.array([self.start, len(self.actions)])
         return self.observe(state) if self.observe else state
 

@@ -1,4 +1,4 @@
-"""Environments by their names on the command line: who owns a name, what it makes, and what is refused."""
+"""Environments by ID: which family owns an ID, what it makes, and what is refused."""
 
 from importlib.metadata import EntryPoint
 from typing import final
@@ -9,7 +9,7 @@ import pytest
 from skillscape.envs import registry
 from skillscape.envs.base import EnvFamily, HostEnv, JaxEnv
 from skillscape.envs.families.mazes import Mazes
-from skillscape.envs.noise import Noisy
+from skillscape.envs.noise import NoisyEnv
 from skillscape.envs.registry import families, family_of, host_env, make_env, register_family
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.errors import Notice, UserError
@@ -30,9 +30,9 @@ from skillscape.registry import Registry
         ("gym/module:ID", "gym"),
     ],
 )
-def test_each_name_has_one_owner(env, family):
+def test_each_id_has_one_owner(env, family):
     assert family_of(env).name == family
-    assert [one.name for one in families().values() if one.owns(env)] == [family]
+    assert [owner.name for owner in families().values() if owner.owns(env)] == [family]
 
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
@@ -59,7 +59,7 @@ def test_mazes_are_compiled_or_on_the_host():
 
 def test_noise_is_added_only_if_asked_for():
     plain, noisy = make_env("gym/Pendulum-v1"), make_env("gym/Pendulum-v1", noise=0.5)
-    assert not isinstance(plain, Noisy)
+    assert not isinstance(plain, NoisyEnv)
     assert (plain.reset(1) != noisy.reset(1)).all()
 
 
@@ -71,7 +71,7 @@ def test_noise_that_is_no_standard_deviation_is_refused(make, noise):
 
 
 def test_noise_in_a_maze_is_for_the_host():
-    with pytest.raises(UserError, match=r"--env\.noise is for .*; maze/square_a has none"):
+    with pytest.raises(UserError, match=r"--env\.noise is for .*, not for maze/square_a: leave it out"):
         make_env("maze/square_a", noise=0.1)
     noisy, plain = host_env("maze/square_a", noise=0.1), host_env("maze/square_a")
     assert (noisy.reset(1) != plain.reset(1)).all()
@@ -115,14 +115,14 @@ def test_noise_in_a_maze_is_for_the_host():
     ],
 )
 @pytest.mark.parametrize("make", [make_env, host_env])
-def test_mistakes_are_told(make, env, task, message):
+def test_mistakes_are_one_sentence(make, env, task, message):
     with pytest.raises(UserError, match=message) as caught:
         make(env, task)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("env", ["maze/square_a", "maze-pixels/square_a", "walker", "walker-pixels"])
-def test_arguments_where_there_are_none(env):
+def test_unsupported_arguments_are_refused(env):
     with pytest.raises(UserError, match=f"{env} takes no keyword arguments: leave gravity, mass out"):
         make_env(env, kwargs={"gravity": 3, "mass": 1})
 
@@ -154,24 +154,12 @@ class Elsewhere(EnvFamily):
     def benchmark(self, env_id, **settings):
         return "maze"
 
-    def definition(self, env_id):
-        return Mazes().definition(env_id)
-
-    def layout(self, env_id, definition=None):
-        return Mazes().layout(env_id, definition)
-
-    def folder_name(self, env_id):
-        return Mazes().folder_name(env_id)
-
-    def drawn(self, env_id, task=None, **settings):
-        return Mazes().drawn(env_id, task, **settings)
-
 
 @pytest.fixture
 def fresh(monkeypatch):
     """A registry of this test alone."""
-    made = Registry("skillscape.envs.families", EnvFamily, "skillscape.env_families")
-    monkeypatch.setattr(registry, "_registry", made)
+    fresh = Registry("skillscape.envs.families", EnvFamily, "skillscape.env_families")
+    monkeypatch.setattr(registry, "_registry", fresh)
 
 
 @pytest.mark.usefixtures("fresh")
@@ -184,6 +172,14 @@ def test_a_family_that_is_registered():
         make_env("elsewher")
     with pytest.raises(UserError, match="does not define benchmark"):
         register_family(type("Half", (EnvFamily,), {"name": "half"}))
+
+
+def test_optional_abilities_have_defaults():
+    family, env = Elsewhere(), "elsewhere/square_a"
+    assert (family.hint("square_a"), family.definition(env), family.layout(env)) == (None, None, None)
+    assert family.folder_name(env) == "elsewhere-square_a"
+    with pytest.raises(UserError, match="elsewhere/square_a cannot be rendered"):
+        family.rendered(env)
 
 
 @pytest.mark.usefixtures("fresh")

@@ -1,4 +1,4 @@
-"""What every family of environments keeps, whatever it makes."""
+"""The contract of every family of environments."""
 
 import json
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from skillscape.errors import UserError
 
 
 class Case(NamedTuple):
-    """An environment, and what its family says of it."""
+    """An environment, and the answers of its family."""
 
     family: str
     env: str
@@ -26,7 +26,7 @@ class Case(NamedTuple):
     kind: type[JaxEnv | HostEnv]
     layout: str | None = None
     default: str | None = None
-    """The task that is meant if none is given; None where one has to be."""
+    """The default task; None where a task has to be given."""
 
     @property
     def simulated(self):
@@ -65,11 +65,11 @@ CASES = (
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.env for case in CASES])
 
 
-def need(case, *, pictures):
-    """Skip what this machine cannot make or draw."""
+def need(case, *, rendering):
+    """Skip what this machine cannot make or render."""
     if case.simulated:
         pytest.importorskip("dm_control")
-    if case.simulated and (pictures or case.env != "walker"):
+    if case.simulated and (rendering or case.env != "walker"):
         try:
             rendering_backend()
         except UserError as error:
@@ -88,7 +88,7 @@ def test_one_family_owns_it(case):
 
 
 @EVERY_CASE
-def test_what_is_known_without_making_it(case):
+def test_what_the_id_alone_tells(case):
     family = family_of(case.env)
     assert family.tasks(case.env) == case.tasks
     assert family.folder_name(case.env) == case.folder
@@ -96,7 +96,7 @@ def test_what_is_known_without_making_it(case):
 
 
 @EVERY_CASE
-def test_the_task_that_is_meant(case):
+def test_the_validated_task(case):
     family = family_of(case.env)
     assert [family.task(case.env, task) for task in case.tasks] == list(case.tasks)
     if case.default is None:
@@ -110,20 +110,20 @@ def test_the_task_that_is_meant(case):
 
 @EVERY_CASE
 def test_it_is_made_with_and_without_a_task(case):
-    need(case, pictures=False)
+    need(case, rendering=False)
     for task in (None, case.tasks[-1]):
         env = make_env(case.env, task)
         assert isinstance(env, case.kind)
         assert env.spec.is_image == case.benchmark.endswith("pixels")
-        hosted = host_env(case.env, task)
-        assert hosted.spec == env.spec
-        obs = hosted.reset(3)
+        host = host_env(case.env, task)
+        assert host.spec == env.spec
+        obs = host.reset(3)
         assert obs.shape == env.spec.obs_shape
         assert obs.dtype == (np.uint8 if env.spec.is_image else np.float32)
-        step = hosted.step(np.zeros(env.spec.action_dim, np.float32))
+        step = host.step(np.zeros(env.spec.action_dim, np.float32))
         assert (step.obs.shape, step.obs.dtype, step.terminated, step.truncated) == (obs.shape, obs.dtype, False, False)
-        np.testing.assert_array_equal(hosted.reset(3), obs)
-        hosted.close()
+        np.testing.assert_array_equal(host.reset(3), obs)
+        host.close()
     with pytest.raises(UserError):
         make_env(case.env, "nothing to do")
 
@@ -141,23 +141,23 @@ def test_a_definition_rebuilds_it(case):
 
 
 @EVERY_CASE
-def test_it_can_be_looked_at(case):
+def test_it_can_be_rendered(case):
     if case.family == "gym" and "Seen" not in case.env:
-        pytest.skip("needs a package to draw, or does not draw itself")
-    need(case, pictures=True)
-    drawn = family_of(case.env).drawn(case.env, case.tasks[-1])
+        pytest.skip("needs a package to render, or does not render itself")
+    need(case, rendering=True)
+    rendered = family_of(case.env).rendered(case.env, case.tasks[-1])
     try:
-        drawn.env.reset(0)
-        first = drawn.draw()
+        rendered.env.reset(0)
+        first = rendered.render()
         assert (first.ndim, first.shape[2], first.dtype) == (3, 3, np.uint8)
-        assert drawn.task == case.tasks[-1]
-        assert drawn.steps_per_second > 0
-        assert drawn.drawn_by
+        assert rendered.task == case.tasks[-1]
+        assert rendered.steps_per_second > 0
+        assert rendered.renderer
         for _ in range(5):
-            drawn.env.step(np.ones(drawn.env.spec.action_dim, np.float32))
-        assert (drawn.draw() != first).any()
+            rendered.env.step(np.ones(rendered.env.spec.action_dim, np.float32))
+        assert (rendered.render() != first).any()
     finally:
-        drawn.close()
+        rendered.close()
 
 
 @pytest.mark.parametrize("family", families().values(), ids=families())
@@ -211,10 +211,10 @@ def test_a_definition_outlives_the_file(drawing, family):
     with pytest.raises(UserError, match="no free cell in row 0, column 0"):
         owner.task(env_id, "reach:0,0", definition=definition)
     assert owner.layout(env_id, definition).name == "own"
-    drawn = owner.drawn(env_id, definition=definition)
-    drawn.env.reset(0)
-    assert drawn.draw().std() > 0
-    assert drawn.task is None
+    rendered = owner.rendered(env_id, definition=definition)
+    rendered.env.reset(0)
+    assert rendered.render().std() > 0
+    assert rendered.task is None
 
 
 def test_a_damaged_definition_is_refused():
@@ -259,11 +259,11 @@ def test_positions_can_be_asked_for():
         ({"g": [1, 2], "wings": 2}, "'wings'"),
     ],
 )
-@pytest.mark.parametrize("drawn", [False, True])
-def test_arguments_that_are_not_taken(kwargs, message, drawn):
+@pytest.mark.parametrize("rendered", [False, True])
+def test_unknown_arguments_are_refused(kwargs, message, rendered):
     family = families()["gym"]
     with pytest.raises(UserError, match=message) as caught:
-        (family.drawn if drawn else family.make)("gym/Pendulum-v1", kwargs=kwargs)
+        (family.rendered if rendered else family.make)("gym/Pendulum-v1", kwargs=kwargs)
     assert "\n" not in str(caught.value)
 
 
@@ -274,5 +274,5 @@ def test_arguments_that_break_an_environment():
 
 @pytest.mark.parametrize("bridge", ["GymV21Environment-v0", "GymV26Environment-v0"])
 def test_arguments_that_name_another_environment_are_refused(bridge):
-    with pytest.raises(UserError, match="makes another environment by its name"):
+    with pytest.raises(UserError, match="makes another environment from its ID"):
         make_env(f"gym/{bridge}", kwargs={"env_id": "evil:X-v0"})

@@ -48,7 +48,7 @@ def test_a_limit_truncates(make, limit):
             env.step(np.zeros(2, np.float32))
 
 
-def test_an_end_at_the_default_limit_is_an_end(make):
+def test_termination_at_the_default_limit_is_not_truncation(make):
     env = make(end=DEFAULT_HORIZON)
     env.reset(0)
     *_, last = (env.step(np.zeros(2, np.float32)) for _ in range(DEFAULT_HORIZON))
@@ -91,7 +91,7 @@ def test_observations_are_the_callers_to_keep(make):
     assert not first.any()
 
 
-def test_an_observation_that_is_not_in_its_space_is_told(make):
+def test_an_observation_outside_its_space_is_refused(make):
     with pytest.raises(UserError, match=r"OwnToy-v0 returned an observation of shape \(3,\).*correct"):
         make(observe=lambda _: np.zeros(3)).reset(0)
     gymnasium.registry.pop("OwnToy-v0")
@@ -110,7 +110,7 @@ def test_an_unknown_name_gets_the_nearest():
         make_gymnasium("no such thing!")
 
 
-def test_missing_packages_are_told(make, monkeypatch):
+def test_missing_packages_are_named(make, monkeypatch):
     trust("gym/no_such_module:OwnToy-v0")
     with pytest.raises(UserError, match=r"module no_such_module of .* PYTHONPATH"):
         make_gymnasium("no_such_module:OwnToy-v0")
@@ -121,7 +121,7 @@ def test_missing_packages_are_told(make, monkeypatch):
 
         gymnasium.registry.pop("Broken-v0", None)
         gymnasium.register("Broken-v0", entry_point=broken)
-        with pytest.raises(UserError, match=f"Broken-v0 needs a package that is not there .*{failure}"):
+        with pytest.raises(UserError, match=f"Broken-v0 needs a package that is not installed .*{failure}"):
             make_gymnasium("Broken-v0")
         gymnasium.registry.pop("Broken-v0")
 

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium that break: one sentence each, and never the end of the process."""
+"""Environments of Gymnasium that break: one sentence each, and the process goes on."""
 
 import gymnasium
 import numpy as np
@@ -45,7 +45,7 @@ def test_whatever_an_environment_raises_is_one_sentence(make, monkeypatch, error
 
 
 @pytest.mark.parametrize("call", ["reset", "step"])
-def test_ctrl_c_inside_an_environment_is_no_fault_of_its(make, monkeypatch, call):
+def test_ctrl_c_inside_an_environment_is_not_its_fault(make, monkeypatch, call):
     env = make()
     env.reset(0)
     monkeypatch.setattr(Toy, call, raising(KeyboardInterrupt()))
@@ -57,10 +57,10 @@ def test_ctrl_c_inside_an_environment_is_no_fault_of_its(make, monkeypatch, call
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
-        (lambda obs: (obs, None, False, False, {}), "something of type NoneType as the reward"),
-        (lambda obs: (obs, np.zeros(2), False, False, {}), r"something of shape \(2,\) and type float64 as the reward"),
-        (lambda obs: (obs, np.zeros(1), False, False, {}), r"something of shape \(1,\) and type float64 as the reward"),
-        (lambda obs: (obs, "much", False, False, {}), "something of type str as the reward"),
+        (lambda obs: (obs, None, False, False, {}), "a reward of type NoneType"),
+        (lambda obs: (obs, np.zeros(2), False, False, {}), r"a reward of shape \(2,\) and dtype float64"),
+        (lambda obs: (obs, np.zeros(1), False, False, {}), r"a reward of shape \(1,\) and dtype float64"),
+        (lambda obs: (obs, "much", False, False, {}), "a reward of type str"),
         (
             lambda obs: (obs, 0.0, False, {}),
             r"ValueError .*: return \(observation, reward, terminated, truncated, info\)",
@@ -69,19 +69,19 @@ def test_ctrl_c_inside_an_environment_is_no_fault_of_its(make, monkeypatch, call
         (lambda obs: (obs, 0.0, np.zeros(2), False, {}), "ValueError"),
     ],
 )
-def test_what_a_step_must_not_return_is_told(make, monkeypatch, returned, words, limit):
+def test_an_invalid_return_of_step_is_refused(make, monkeypatch, returned, words, limit):
     env = make(limit=limit)
     env.reset(0)
-    monkeypatch.setattr(Toy, "step", lambda self, _: returned(self.look()))
+    monkeypatch.setattr(Toy, "step", lambda self, _: returned(self.observation()))
     with pytest.raises(EnvFault, match=f"OwnToy-v0 .*{words}"):
         env.step(np.zeros(2, np.float32))
 
 
-def test_the_old_reset_is_told(make, monkeypatch):
+def test_the_reset_of_the_old_api_is_refused(make, monkeypatch):
     env = make(limit=7)
     with monkeypatch.context() as patch:
         patch.setattr(Toy, "reset", lambda _, seed=None, options=None: np.zeros(2))
-        with pytest.raises(EnvFault, match=r"shape \(2,\) .* from reset\(\), not the pair \(observation, info\)"):
+        with pytest.raises(EnvFault, match=r"shape \(2,\) .* from reset\(\), not \(observation, info\)"):
             env.reset(0)
     monkeypatch.setattr(Toy, "reset", lambda _: (np.zeros(2), {}))
     with pytest.raises(EnvFault, match=r"in reset\(\) .*: let its reset\(\) take the argument seed"):
@@ -89,7 +89,7 @@ def test_the_old_reset_is_told(make, monkeypatch):
 
 
 @pytest.mark.parametrize("space", ["observation_space", "action_space"])
-def test_a_missing_space_is_told(make, space):
+def test_a_missing_space_is_refused(make, space):
     def without(env):
         delattr(env, space)
         return env
@@ -98,7 +98,7 @@ def test_a_missing_space_is_told(make, space):
         make(wrap=without)
 
 
-def test_an_environment_that_cannot_be_closed_ends_nothing(make, monkeypatch):
+def test_an_environment_that_cannot_be_closed_is_a_warning(make, monkeypatch):
     env = make()
     monkeypatch.setattr(Toy, "close", raising(SystemExit(1)))
     with pytest.warns(RuntimeWarning, match=r"OwnToy-v0 called exit\(\) in close\(\)"):
@@ -108,8 +108,8 @@ def test_an_environment_that_cannot_be_closed_ends_nothing(make, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["", ":", ".os:X-v0", "a:b:c", "a..b:X-v0", "os:", ":X-v0", "o\0s:X-v0", "Pendu\0lum-v1"]
 )
-def test_names_that_are_none_are_one_sentence(name):
-    with pytest.raises(UserError, match="is not the name of an environment: write gym/ID or gym/module:ID"):
+def test_invalid_ids_are_refused_with_one_sentence(name):
+    with pytest.raises(UserError, match="is not a valid environment ID: write gym/ID or gym/module:ID"):
         make_gymnasium(name)
 
 
@@ -119,12 +119,12 @@ def test_names_that_are_none_are_one_sentence(name):
         ("raise RuntimeError('boom')", r"raised RuntimeError \(boom\) when its module broken_module was imported"),
         ("exit()", r"called exit\(\) when its module"),
         ("def", "raised SyntaxError"),
-        ("import no_such_package", "needs a package that is not there .*no_such_package"),
-        ("import imageio_of_old", "needs a package that is not there"),
+        ("import no_such_package", "needs a package that is not installed .*no_such_package"),
+        ("import imageio_of_old", "needs a package that is not installed"),
         ("raise ModuleNotFoundError('No module named \\'imageio\\'')", r'run `pip install "skillscape\[gym\]"`'),
     ],
 )
-def test_a_module_that_breaks_is_told(tmp_path, monkeypatch, source, words):
+def test_a_module_that_breaks_is_one_sentence(tmp_path, monkeypatch, source, words):
     (tmp_path / "broken_module.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     trust("gym/broken_module:X-v0")

@@ -14,7 +14,7 @@ from skillscape.evaluation.aggregate import (
     optimality_gap,
     performance_profile,
     probability_of_improvement,
-    resampled,
+    resample,
 )
 
 SCORES = np.random.default_rng(0).gamma(4.0, 0.2, size=(10, 12))
@@ -43,18 +43,18 @@ def test_a_known_matrix():
     assert of(optimality_gap, scores) == pytest.approx(1 - (0 + 1 + 1 + 0.2 + 0.5 + 0.5 + 0.5 + 1) / 8)
 
 
-def test_draws_stay_in_their_task():
+def test_resampling_is_stratified_by_task():
     scores = np.arange(12.0).reshape(4, 3)
-    drawn = resampled(scores, 50, np.random.default_rng(0))
-    assert drawn.shape == (50, 4, 3)
+    matrices = resample(scores, 50, np.random.default_rng(0))
+    assert matrices.shape == (50, 4, 3)
     for task in range(3):
-        assert set(np.unique(drawn[:, :, task])) == set(scores[:, task])
-    # Tasks are drawn on their own: rows of the draws are not rows of the scores.
-    assert any(row.tolist() not in scores.tolist() for row in drawn.reshape(-1, 3))
+        assert set(np.unique(matrices[:, :, task])) == set(scores[:, task])
+    # Tasks are resampled independently: rows of the resamples are not rows of the scores.
+    assert any(row.tolist() not in scores.tolist() for row in matrices.reshape(-1, 3))
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_the_interval_is_seeded_and_holds_the_value(name):
+def test_the_interval_is_seeded_and_contains_the_value(name):
     first, again = (estimate(SCORES, STATISTICS[name], resamples=500) for _ in range(2))
     assert first == again
     assert first.low < first.value < first.high
@@ -65,8 +65,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     generator = np.random.default_rng(0)
     hits = 0
     for trial in range(200):
-        found = estimate(generator.normal(0.5, 0.2, (20, 3)), mean, resamples=300, seed=trial)
-        hits += found.low <= 0.5 <= found.high
+        interval = estimate(generator.normal(0.5, 0.2, (20, 3)), mean, resamples=300, seed=trial)
+        hits += interval.low <= 0.5 <= interval.high
     assert 0.88 <= hits / 200 <= 0.99
 
 
@@ -81,21 +81,21 @@ def test_improvement_is_mann_whitney_over_tasks():
     assert total == pytest.approx(1.0)
 
 
-def test_the_interval_of_improvement_holds_the_value():
-    found = improvement_estimate(SCORES, OTHERS, resamples=300)
-    assert found.low < found.value < found.high
+def test_the_interval_of_improvement_contains_the_value():
+    interval = improvement_estimate(SCORES, OTHERS, resamples=300)
+    assert interval.low < interval.value < interval.high
 
 
 def test_a_profile_falls_from_all_to_none():
     thresholds = np.linspace(-0.1, 5, 60)
-    profile = performance_profile(SCORES, thresholds)
+    profile = performance_profile(SCORES, thresholds).value
     assert profile[0] == 1
     assert profile[-1] == 0
     assert (np.diff(profile) <= 0).all()
-    assert performance_profile(np.array([[0.2, 0.4, 0.4, 0.9]]), np.array([0.4]))[0] == 0.25
+    assert performance_profile(np.array([[0.2, 0.4, 0.4, 0.9]]), np.array([0.4])).value[0] == 0.25
 
 
 @pytest.mark.parametrize("broken", [np.zeros((0, 3)), np.zeros(3), np.array([[np.nan, 1.0]])])
-def test_what_is_no_score_matrix_is_refused(broken):
+def test_a_malformed_score_matrix_is_refused(broken):
     with pytest.raises(ValueError, match="scores must be a matrix"):
         estimate(broken, mean)

@@ -1,4 +1,4 @@
-"""Evaluations of runs: which skills are played, on which episodes, and what is told of them."""
+"""Evaluations of runs: which skills, on which episodes, and with which measures."""
 
 import json
 from dataclasses import replace
@@ -12,8 +12,8 @@ from skillscape.cli import main
 from skillscape.config import EvaluationConfig
 from skillscape.errors import Unwritable, UserError
 from skillscape.evaluation import evaluators
-from skillscape.evaluation.evaluators import evaluate, evaluating, maze_measures, measured_in_maze, named_skills
-from skillscape.evaluation.returns import Returns
+from skillscape.evaluation.evaluators import evaluate, evaluating, has_maze_measures, maze_measures, named_skills
+from skillscape.evaluation.returns import Episodes
 from skillscape.skills import Box, Discrete, NoSkill
 from skillscape.training.policy import TrainedPolicy
 from skillscape.training.run import Run
@@ -21,8 +21,8 @@ from skillscape.training.run import Run
 ENV = "gym/toys:Toy-v0"
 
 
-class Played:
-    """Stands in for episodes: a row earns what its skill and its seed say, so that nothing has to act."""
+class FakeRunner:
+    """An EpisodeRunner without a policy: returns and states are functions of skill and seed."""
 
     calls: list
     closed: int
@@ -30,24 +30,24 @@ class Played:
     def __init__(self, envs, backbone):
         self._envs = envs
 
-    def play(self, policy, skills, seeds):
+    def run(self, policy, skills, seeds):
         assert len(skills) == len(seeds) == len(self._envs)
-        Played.calls.append((np.array(skills), list(seeds)))
+        FakeRunner.calls.append((np.array(skills), list(seeds)))
         index = np.argmax(skills, axis=1) if skills.shape[1] else np.zeros(len(seeds))
         states = [np.full((5, 3), 100.0 * skill) + seed % 7 for skill, seed in zip(index, seeds, strict=True)]
-        return Returns(10.0 * index + np.arange(len(seeds)) % 2, np.full(len(seeds), 20.0), states)
+        return Episodes(10.0 * index + np.arange(len(seeds)) % 2, np.full(len(seeds), 20.0), states)
 
     def close(self):
-        Played.closed += len(self._envs)
+        FakeRunner.closed += len(self._envs)
         for env in self._envs:
             env.close()
 
 
 @pytest.fixture(autouse=True)
 def calls(monkeypatch):
-    Played.calls, Played.closed = [], 0
-    monkeypatch.setattr(evaluators, "Player", Played)
-    return Played.calls
+    FakeRunner.calls, FakeRunner.closed = [], 0
+    monkeypatch.setattr(evaluators, "EpisodeRunner", FakeRunner)
+    return FakeRunner.calls
 
 
 def a_config(method="diayn", episodes=10, **changes):
@@ -65,21 +65,21 @@ def evaluated(folder, config, *steps):
 
 
 @pytest.mark.parametrize(("episodes", "each"), [(2, 1), (10, 1), (32, 2), (40, 2)])
-def test_a_pre_training_plays_every_skill_on_the_same_episodes(tmp_path, calls, episodes, each):
+def test_a_pre_training_evaluates_every_skill_on_the_same_seeds(tmp_path, calls, episodes, each):
     (measures,) = evaluated(tmp_path / "run", a_config(episodes=episodes), 50)
     ((skills, seeds),) = calls
     np.testing.assert_array_equal(skills, np.repeat(np.eye(16), each, axis=0))
     assert seeds == seeds[:each] * 16
     assert len(set(seeds)) == each
-    # One episode of a skill does not tell whether its states name it.
-    told_apart = ["skill_accuracy"] if each > 1 else []
-    assert list(measures) == ["return", "return_best", "return_worst", "length", *told_apart]
+    # Accuracy needs a held-out episode.
+    accuracy = ["skill_accuracy"] if each > 1 else []
+    assert list(measures) == ["return", "return_best", "return_worst", "length", *accuracy]
     assert measures["return_best"] - measures["return_worst"] == pytest.approx(150, abs=1)
     assert measures["return_worst"] < measures["return"] < measures["return_best"]
-    assert Played.closed == 16 * each
+    assert FakeRunner.closed == 16 * each
 
 
-def test_every_evaluation_has_episodes_of_its_own_and_repeats_them(tmp_path, calls):
+def test_every_evaluation_has_reproducible_seeds_of_its_own(tmp_path, calls):
     evaluated(tmp_path / "run", a_config(), 0, 50, 50)
     first, second, again = (tuple(seeds) for _, seeds in calls)
     assert first != second == again
@@ -87,7 +87,7 @@ def test_every_evaluation_has_episodes_of_its_own_and_repeats_them(tmp_path, cal
     assert tuple(calls[-1][1]) != second
 
 
-def test_of_a_continuum_the_same_few_skills_are_played_each_time(tmp_path, calls):
+def test_the_same_samples_of_a_continuum_are_evaluated_each_time(tmp_path, calls):
     evaluated(tmp_path / "run", a_config("cic"), 0, 50)
     (first, _), (second, _) = calls
     assert first.shape == (8, 64)
@@ -95,7 +95,7 @@ def test_of_a_continuum_the_same_few_skills_are_played_each_time(tmp_path, calls
     assert len(np.unique(first, axis=0)) == 8
 
 
-def test_a_method_without_skills_plays_its_episodes(tmp_path, calls):
+def test_a_method_without_skills_is_one_policy(tmp_path, calls):
     (measures,) = evaluated(tmp_path / "run", a_config("rnd", episodes=3), 0)
     ((skills, seeds),) = calls
     assert skills.shape == (3, 0)
@@ -105,13 +105,13 @@ def test_a_method_without_skills_plays_its_episodes(tmp_path, calls):
 
 
 @pytest.mark.parametrize("phase", ["finetune", "train"])
-def test_a_task_plays_the_skill_that_acts(tmp_path, calls, phase):
+def test_on_a_task_the_acting_skill_is_evaluated(tmp_path, calls, phase):
     config = a_config(phase=phase, task=ENV, skill="3" if phase == "finetune" else "prior")
     (measures,) = evaluated(tmp_path / "run", config, 50)
     ((skills, seeds),) = calls
     np.testing.assert_array_equal(skills, np.repeat(np.eye(16)[[3]], 10, axis=0))
     assert len(set(seeds)) == 10
-    assert list(measures) == ["return", "return_deviation", "length", "skill"]
+    assert list(measures) == ["return", "return_std", "length", "skill"]
     assert measures["skill"] == 3
 
 
@@ -125,15 +125,21 @@ def test_a_task_plays_the_skill_that_acts(tmp_path, calls, phase):
         (ENV, None, False),
     ],
 )
-def test_mazes_without_a_task_are_measured_by_where_skills_go(env, task, wanted):
-    assert measured_in_maze(replace(configuration(env=env), task=task)) is wanted
+def test_maze_measures_are_for_mazes_without_a_task(env, task, wanted):
+    assert has_maze_measures(replace(configuration(env=env), task=task)) is wanted
 
 
-def test_where_skills_went_is_kept_beside_the_run(tmp_path, monkeypatch):
+def a_maze_run(tmp_path, monkeypatch):
+    """A run in a maze whose rollouts are given."""
     config = configuration()
     run = Run.create(tmp_path / "run", config)
     positions = np.random.default_rng(0).uniform(-0.4, 0.4, (10, 4, 51, 2)).astype(np.float32)
     monkeypatch.setattr(evaluators, "maze_rollouts", lambda *_: positions)
+    return config, run, positions
+
+
+def test_rollouts_are_saved_in_the_run_folder(tmp_path, monkeypatch):
+    config, run, positions = a_maze_run(tmp_path, monkeypatch)
     with evaluating(config) as measure:
         measures = measure(run, None, None, 800)
         assert measures == maze_measures(config, positions)
@@ -147,7 +153,41 @@ def test_where_skills_went_is_kept_beside_the_run(tmp_path, monkeypatch):
             measure(run, None, None, 800)
 
 
-def test_measures_of_mazes_are_for_mazes():
+def test_rollouts_are_written_atomically(tmp_path, monkeypatch):
+    config, run, _ = a_maze_run(tmp_path, monkeypatch)
+    save = np.savez_compressed
+
+    def killed(file, **arrays):
+        file.write(b"PK half of an archive")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", killed)
+    with evaluating(config) as measure:
+        with pytest.raises(KeyboardInterrupt):
+            measure(run, None, None, 800)
+        assert list((run.folder / "rollouts").glob("*.npz")) == []
+        monkeypatch.setattr(np, "savez_compressed", save)
+        measure(run, None, None, 800)
+        before = (run.folder / "rollouts" / "000000000800.npz").read_bytes()
+        monkeypatch.setattr(np, "savez_compressed", killed)
+        with pytest.raises(KeyboardInterrupt):
+            measure(run, None, None, 800)
+    assert (run.folder / "rollouts" / "000000000800.npz").read_bytes() == before
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path, monkeypatch):
+    config, run, positions = a_maze_run(tmp_path, monkeypatch)
+    (tmp_path / "precious").write_text("mine")
+    (run.folder / "rollouts").mkdir()
+    (run.folder / "rollouts" / "000000000800.partial").symlink_to(tmp_path / "precious")
+    with evaluating(config) as measure:
+        measure(run, None, None, 800)
+    (path,) = (run.folder / "rollouts").iterdir()
+    np.testing.assert_array_equal(np.load(path)["positions"], positions)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_maze_measures_are_refused_elsewhere():
     with pytest.raises(UserError, match="is not a maze"):
         maze_measures(configuration(env=ENV), np.zeros((1, 1, 2, 2)))
 
@@ -157,80 +197,80 @@ def test_measures_of_mazes_are_for_mazes():
 
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
-    """Makes the folder of a run whose policy is told, and never acts."""
+    """Makes the folder of a run whose policy never acts; ``tuned``: the fine-tuned skill."""
 
-    def make(method="diayn", kept=None, name="run", **changes):
+    def make(method="diayn", tuned=None, name="run", **changes):
         run = Run.create(tmp_path / name, a_config(method, **changes))
-        monkeypatch.setattr(Run, "trained_policy", lambda run: TrainedPolicy(run.config, run.spec, None, 100, kept))
+        monkeypatch.setattr(Run, "trained_policy", lambda run: TrainedPolicy(run.config, run.spec, None, 100, tuned))
         return run
 
     return make
 
 
-def test_every_skill_is_played_on_the_same_episodes(trained, calls):
-    found = evaluate(trained(), episodes=3, seed=5)
-    assert list(found.returns) == [f"skill {index}" for index in range(16)]
+def test_every_skill_is_evaluated_on_the_same_seeds(trained, calls):
+    evaluation = evaluate(trained(), episodes=3, seed=5)
+    assert list(evaluation.returns) == [f"skill {index}" for index in range(16)]
     assert [seeds for _, seeds in calls] == [[5, 6, 7]] * 16
-    assert (found.step, found.finetuned) == (100, None)
-    assert found.measures["return_worst"] == pytest.approx(1 / 3)
-    assert found.measures["return_best"] == pytest.approx(150 + 1 / 3)
-    assert found.measures["return"] == pytest.approx(75 + 1 / 3)
-    assert (found.measures["skill_accuracy"], found.measures["skill_accuracy_error"]) == (1.0, 0.0)
-    assert Played.closed == 3
+    assert (evaluation.step, evaluation.finetuned) == (100, None)
+    assert evaluation.measures["return_worst"] == pytest.approx(1 / 3)
+    assert evaluation.measures["return_best"] == pytest.approx(150 + 1 / 3)
+    assert evaluation.measures["return"] == pytest.approx(75 + 1 / 3)
+    assert (evaluation.measures["skill_accuracy"], evaluation.measures["skill_accuracy_error"]) == (1.0, 0.0)
+    assert FakeRunner.closed == 3
 
 
-def test_episodes_are_as_many_as_in_training_unless_told_otherwise(trained, calls):
+def test_episodes_default_to_those_of_training(trained, calls):
     evaluate(trained(episodes=4))
     assert {len(seeds) for _, seeds in calls} == {4}
     with pytest.raises(UserError, match="--episodes must be at least 1, not 0"):
         evaluate(Run(trained(name="other").folder), episodes=0)
 
 
-def test_one_episode_does_not_tell_skills_apart(trained):
+def test_accuracy_is_undefined_with_one_episode(trained):
     measures = evaluate(trained(), episodes=1).measures
     assert (measures["skill_accuracy"], measures["skill_accuracy_error"]) == (None, None)
 
 
-def test_what_was_trained_with_noise_is_measured_without(trained, monkeypatch):
-    made = []
+def test_evaluation_is_without_noise(trained, monkeypatch):
+    noises = []
     host_env = type(a_config()).host_env
-    monkeypatch.setattr(type(a_config()), "host_env", lambda config: made.append(config.noise) or host_env(config))
+    monkeypatch.setattr(type(a_config()), "host_env", lambda config: noises.append(config.noise) or host_env(config))
     run = trained(noise=0.5)
     _ = run.spec
-    made.clear()
+    noises.clear()
     evaluate(run, episodes=2)
-    assert made == [0.0, 0.0]
+    assert noises == [0.0, 0.0]
 
 
-def test_evaluate_says_which_skill_was_fine_tuned(trained, capsys):
-    run = trained(kept=np.eye(16, dtype=np.float32)[10], phase="finetune", task=ENV, skill="10")
-    found = evaluate(run, episodes=2)
-    assert found.finetuned == "skill 10"
-    assert found.measures["return"] == np.mean(found.returns["skill 10"]) == 100.5
+def test_evaluate_marks_the_fine_tuned_skill(trained, capsys):
+    run = trained(tuned=np.eye(16, dtype=np.float32)[10], phase="finetune", task=ENV, skill="10")
+    evaluation = evaluate(run, episodes=2)
+    assert evaluation.finetuned == "skill 10"
+    assert evaluation.measures["return"] == np.mean(evaluation.returns["skill 10"]) == 100.5
     main(["evaluate", str(run.folder)])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith("fine-tuned")]
     assert [line.split()[:2] for line in lines] == [["skill", "10"]]
 
 
-def test_of_a_continuum_the_skill_that_was_fine_tuned_is_played_too(trained, calls):
-    kept = np.full(64, 0.5, np.float32)
-    found = evaluate(trained("cic", kept, phase="finetune", task=ENV, skill="constant"))
-    assert list(found.returns) == ["fine-tuned", *(f"draw {index}" for index in range(8))]
-    assert found.finetuned == "fine-tuned"
-    np.testing.assert_array_equal(calls[0][0][0], kept)
+def test_the_fine_tuned_skill_of_a_continuum_is_evaluated_too(trained, calls):
+    tuned = np.full(64, 0.5, np.float32)
+    evaluation = evaluate(trained("cic", tuned, phase="finetune", task=ENV, skill="constant"))
+    assert list(evaluation.returns) == ["fine-tuned", *(f"draw {index}" for index in range(8))]
+    assert evaluation.finetuned == "fine-tuned"
+    np.testing.assert_array_equal(calls[0][0][0], tuned)
 
 
 def test_a_controller_is_one_policy_whatever_its_skills(trained, calls):
-    found = evaluate(trained(phase="finetune", task=ENV, skill="controller", kept=np.full(16, 1 / 16)))
-    assert list(found.returns) == ["controller"]
-    assert found.finetuned is None
-    assert found.measures["skill_accuracy"] is None
+    evaluation = evaluate(trained(phase="finetune", task=ENV, skill="controller", tuned=np.full(16, 1 / 16)))
+    assert list(evaluation.returns) == ["controller"]
+    assert evaluation.finetuned is None
+    assert evaluation.measures["skill_accuracy"] is None
 
 
 def test_training_from_scratch_is_one_policy(trained):
-    found = evaluate(trained(phase="train", task=ENV, objective=None, skill="prior"), episodes=2)
-    assert list(found.returns) == ["policy 0"]
-    assert found.measures["return"] == found.measures["return_best"] == 0.5
+    evaluation = evaluate(trained(phase="train", task=ENV, objective=None, skill="prior"), episodes=2)
+    assert list(evaluation.returns) == ["policy 0"]
+    assert evaluation.measures["return"] == evaluation.measures["return_best"] == 0.5
 
 
 def test_another_task_is_measured_where_the_environment_has_it(trained):
@@ -247,26 +287,26 @@ def test_another_task_is_measured_where_the_environment_has_it(trained):
         (NoSkill(), ["policy 0"]),
     ],
 )
-def test_skills_have_the_names_of_what_they_are(space, names):
-    assert [name for name, _ in named_skills(space)] == names
+def test_names_of_skills(space, names):
+    assert list(named_skills(space)) == names
 
 
 # On the command line
 
 
-def test_one_json_object_tells_measures_and_runs(trained, capsys):
+def test_one_json_object_holds_measures_and_runs(trained, capsys):
     run = trained()
     main(["evaluate", str(run.folder), "--json", "--episodes", "2"])
-    told = json.loads(capsys.readouterr().out)
-    assert list(told) == ["measures", "runs"]
-    assert told["measures"]["return_best"] == {"mean": 150.5, "interval": None, "per_seed": [150.5]}
-    (found,) = told["runs"]
-    assert (found["seed"], found["step"], found["finetuned"]) == (1, 100, None)
-    assert found["returns"]["skill 2"] == [20.0, 21.0]
-    assert found["measures"]["return_best"] == 150.5
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed) == ["measures", "runs"]
+    assert printed["measures"]["return_best"] == {"mean": 150.5, "interval": None, "per_seed": [150.5]}
+    (result,) = printed["runs"]
+    assert (result["seed"], result["step"], result["finetuned"]) == (1, 100, None)
+    assert result["returns"]["skill 2"] == [20.0, 21.0]
+    assert result["measures"]["return_best"] == 150.5
 
 
-def test_it_is_printed_for_reading(trained, capsys):
+def test_the_printed_table(trained, capsys):
     run = trained()
     main(["evaluate", str(run.folder), "--episodes", "2"])
     first, *lines = capsys.readouterr().out.splitlines()
@@ -277,7 +317,7 @@ def test_it_is_printed_for_reading(trained, capsys):
     assert len(lines) == 5 + 16
 
 
-def test_a_summary_of_several_seeds_is_told_with_the_returns_of_each(trained, capsys, tmp_path):
+def test_a_summary_of_several_seeds_lists_the_returns_of_each(trained, capsys, tmp_path):
     for seed in (4, 5):
         trained(name=f"runs/seed_{seed}", seed=seed)
     main(["evaluate", str(tmp_path / "runs"), "--episodes", "2"])

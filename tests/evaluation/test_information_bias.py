@@ -1,13 +1,13 @@
-"""I(S;Z) and accuracy against skills whose true values are known: the bias over skills, mazes and rollouts.
+"""Bias of I(S;Z) and accuracy over numbers of skills, mazes and rollouts, on skills whose true values are known.
 
-The truth is the plug-in value of so many independent states that its own bias does not count.
+The truth is the plug-in value of so many independent states that its own bias is negligible.
 """
 
 import numpy as np
 import pytest
 from test_maze_measures import open_maze, wandering
 
-from skillscape.evaluation.mazes import distinguishability, measure
+from skillscape.evaluation.mazes import measure, mutual_information
 
 BIAS = 0.05
 
@@ -26,20 +26,20 @@ def folded(places, low, high):
     return low + np.where(turned > high - low, 2 * (high - low) - turned, turned)
 
 
-def told_apart(*arguments):
+def discriminable(*arguments):
     return wandering(*arguments)
 
 
-def hardly(*arguments):
+def hardly_discriminable(*arguments):
     return wandering(*arguments, pull=0.02, noise=0.5)
 
 
-def not_at_all(*arguments):
+def indistinguishable(*arguments):
     return wandering(*arguments, pull=0.0, noise=0.5)
 
 
 def truth(law, layout, skills):
-    """I(S;Z) and the accuracy of the best guess, from 1,200 episodes of each skill; plug-in, extrapolated once."""
+    """I(S;Z) and the accuracy of the best classifier, from 1,200 episodes per skill; plug-in, extrapolated once."""
     places = 16 * len(layout.cells)
     halves = []
     for seed in (1000, 1001):
@@ -57,20 +57,20 @@ def plug_in(counts):
     return np.sum(share[seen] * np.log((share / share.sum(0) / share.sum(1, keepdims=True))[seen]))
 
 
-@pytest.mark.parametrize("law", [blobs, told_apart, hardly, not_at_all])
+@pytest.mark.parametrize("law", [blobs, discriminable, hardly_discriminable, indistinguishable])
 @pytest.mark.parametrize(("side", "skills"), [(4, 2), (5, 10), (10, 20), (20, 10)])
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_the_bias_is_small_from_twenty_rollouts_on(law, side, skills):
     layout = open_maze(side)
     information, accuracy = truth(law, layout, skills)
-    # Few skills are few rollouts, hence more samples: it is the bias that is tested, not the noise.
+    # Few skills mean few rollouts, hence more samples: the bias is tested, not the variance.
     measures = [measure(law(layout, skills, 20, seed), layout) for seed in range(12 if skills == 2 else 3)]
-    assert np.mean([one.distinguishability for one in measures]) == pytest.approx(information, abs=BIAS)
-    assert np.mean([one.skill_accuracy for one in measures]) == pytest.approx(accuracy, abs=BIAS)
+    assert np.mean([measured.mutual_information for measured in measures]) == pytest.approx(information, abs=BIAS)
+    assert np.mean([measured.skill_accuracy for measured in measures]) == pytest.approx(accuracy, abs=BIAS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", [blobs, told_apart, hardly, not_at_all])
+@pytest.mark.parametrize("law", [blobs, discriminable, hardly_discriminable, indistinguishable])
 @pytest.mark.parametrize(("side", "skills"), [(5, 10), (10, 40), (30, 10)])
 @pytest.mark.parametrize("rollouts", [50, 200])
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -78,12 +78,13 @@ def test_the_bias_stays_small_with_more(law, side, skills, rollouts):
     layout = open_maze(side)
     information, _ = truth(law, layout, skills)
     samples = [law(layout, skills, rollouts, seed) for seed in range(2)]
-    assert np.mean([distinguishability(one, layout).value for one in samples]) == pytest.approx(information, abs=BIAS)
+    estimates = [mutual_information(positions, layout).value for positions in samples]
+    assert np.mean(estimates) == pytest.approx(information, abs=BIAS)
 
 
-def test_labels_of_episodes_shuffled_tell_nothing():
+def test_shuffled_labels_carry_no_information():
     layout = open_maze(30)
     walks = wandering(layout, 10, 20, 0)
     shuffled = np.random.default_rng(0).permutation(walks.reshape(200, 51, 2)).reshape(walks.shape)
-    assert distinguishability(walks, layout).value > 1.0
-    assert distinguishability(shuffled, layout).value < 0.02
+    assert mutual_information(walks, layout).value > 1.0
+    assert mutual_information(shuffled, layout).value < 0.02

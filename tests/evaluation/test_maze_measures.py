@@ -1,4 +1,4 @@
-"""The measures of skills in a maze, on cases whose value is known."""
+"""The measures of skills in a maze on cases with known values."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from skillscape.envs.mazes.layouts import load_layout, parse_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import (
     coverage,
-    distinguishability,
     measure,
+    mutual_information,
     reach,
     rollouts_per_skill,
     skill_accuracy,
@@ -27,7 +27,7 @@ def hovering(places, rollouts=4, steps=10):
 
 
 def scattered(skills, rollouts=10, steps=50, seed=0):
-    """States drawn independently and uniformly from the whole maze, the same law for every skill."""
+    """States drawn independently and uniformly from the whole maze, for every skill."""
     generator = np.random.default_rng(seed)
     shape = (skills, rollouts, steps + 1)
     middles = CELLS[generator.integers(len(CELLS), size=shape)]
@@ -71,21 +71,21 @@ def quarter_centres(cell):
     return np.asarray(cell) + np.stack(np.meshgrid(offsets, offsets), axis=-1).reshape(16, 2)
 
 
-def test_skills_with_one_law_cannot_be_told_apart():
+def test_skills_with_one_distribution_carry_no_information():
     positions = scattered(skills=5, rollouts=40)
-    assert distinguishability(positions, SQUARE).value < 0.01
+    assert mutual_information(positions, SQUARE).value < 0.01
     assert skill_accuracy(positions, SQUARE).value == pytest.approx(1 / 5, abs=0.02)
 
 
 def test_identical_rollouts_give_exactly_chance():
     positions = np.repeat(scattered(skills=1), 4, axis=0)
     assert skill_accuracy(positions, SQUARE).value == pytest.approx(1 / 4, abs=1e-12)
-    assert distinguishability(positions, SQUARE).value == pytest.approx(0, abs=1e-6)
+    assert mutual_information(positions, SQUARE).value == pytest.approx(0, abs=1e-6)
 
 
-def test_skills_in_separate_cells_are_told_apart_perfectly():
+def test_skills_in_separate_cells_are_perfectly_discriminable():
     positions = hovering(CELLS[:10], rollouts=20)
-    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(10), abs=0.01)
+    assert mutual_information(positions, SQUARE).value == pytest.approx(np.log(10), abs=0.01)
     assert skill_accuracy(positions, SQUARE) == (1.0, 0.0)
 
 
@@ -94,14 +94,14 @@ def test_half_overlap_of_two_skills():
     # guess is sure in the private cells and a coin toss in the shared one.
     positions = hovering([(0, -2), (0, -4)], rollouts=20)
     positions[:, :, 6:] = (2, -2)
-    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2) / 2, abs=0.01)
+    assert mutual_information(positions, SQUARE).value == pytest.approx(np.log(2) / 2, abs=0.01)
     assert skill_accuracy(positions, SQUARE).value == pytest.approx(0.75)
 
 
-def test_the_start_does_not_count_against_telling_apart():
+def test_the_start_is_excluded_from_information_and_accuracy():
     # One step only: half of all states are the common start.
     positions = hovering([(0, -2), (0, -4)], steps=1, rollouts=20)
-    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.01)
+    assert mutual_information(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.01)
     assert skill_accuracy(positions, SQUARE).value == 1.0
 
 
@@ -110,19 +110,19 @@ def test_shuffled_labels_leave_no_information():
     generator = np.random.default_rng(0)
     places = CELLS[generator.integers(len(CELLS), size=(10, 20))] + generator.uniform(-0.4, 0.4, size=(10, 20, 2))
     positions = np.repeat(places[:, :, None], 51, axis=2)
-    information, accuracy = distinguishability(positions, SQUARE), skill_accuracy(positions, SQUARE)
+    information, accuracy = mutual_information(positions, SQUARE), skill_accuracy(positions, SQUARE)
     assert information.value <= 0.01
     assert accuracy.value == pytest.approx(1 / 10, abs=0.05)
 
 
-def test_walls_stop_what_neighbours_tell():
+def test_walls_stop_the_smoothing():
     # Two corridors a wall apart, never the same quarter-cell twice within a skill.
     generator = np.random.default_rng(0)
     upper = np.stack([generator.uniform(-0.45, 2.45, (20, 11)), generator.uniform(-2.45, -2.05, (20, 11))], axis=-1)
     lower = np.stack([generator.uniform(-0.45, 2.45, (20, 11)), generator.uniform(-3.95, -3.55, (20, 11))], axis=-1)
     positions = np.stack([upper, lower])
     assert skill_accuracy(positions, SQUARE).value == 1.0
-    assert distinguishability(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.03)
+    assert mutual_information(positions, SQUARE).value == pytest.approx(np.log(2), abs=0.03)
 
 
 def test_unseen_quarter_cells_fall_back_on_the_cell():
@@ -132,18 +132,18 @@ def test_unseen_quarter_cells_fall_back_on_the_cell():
     assert skill_accuracy(positions, SQUARE).value == 1.0
 
 
-def test_the_standard_error_is_that_of_repetitions():
-    repeated = [distinguishability(wandering(SQUARE, 4, 20, seed), SQUARE) for seed in range(12)]
-    spread = np.std([one.value for one in repeated])
-    assert spread / 2 < np.mean([one.error for one in repeated]) < 2 * spread
+def test_the_standard_error_agrees_with_repetitions():
+    repeated = [mutual_information(wandering(SQUARE, 4, 20, seed), SQUARE) for seed in range(12)]
+    spread = np.std([information.value for information in repeated])
+    assert spread / 2 < np.mean([information.error for information in repeated]) < 2 * spread
 
 
-def test_one_skill_has_nothing_to_tell_apart():
+def test_information_and_accuracy_are_undefined_for_one_skill():
     measures = measure(scattered(skills=1), SQUARE)
     assert measures.coverage > 0
     assert measures[2:] == (None, None, None, None)
     with pytest.raises(UserError, match="at least 2 skills"):
-        distinguishability(scattered(skills=1), SQUARE)
+        mutual_information(scattered(skills=1), SQUARE)
 
 
 def test_coverage_counts_quarter_cells_once():
@@ -210,8 +210,8 @@ def test_measure_gathers_all_numbers():
     measures = measure(positions, SQUARE)
     assert measures.coverage == coverage(positions, SQUARE)
     assert measures.reach == reach(positions, SQUARE)
-    information, accuracy = distinguishability(positions, SQUARE), skill_accuracy(positions, SQUARE)
-    assert (measures.distinguishability, measures.distinguishability_error) == information
+    information, accuracy = mutual_information(positions, SQUARE), skill_accuracy(positions, SQUARE)
+    assert (measures.mutual_information, measures.mutual_information_error) == information
     assert (measures.skill_accuracy, measures.skill_accuracy_error) == accuracy
 
 
@@ -221,12 +221,12 @@ def test_wrong_shapes_are_refused(shape):
         measure(np.zeros(shape), SQUARE)
 
 
-@pytest.mark.parametrize(("value", "sentence"), [(np.nan, "finite"), (np.inf, "finite"), (9.0, "outside of square_a")])
-@pytest.mark.parametrize("function", [coverage, reach, distinguishability, skill_accuracy])
-def test_bad_positions_are_refused(function, value, sentence):
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "finite"), (np.inf, "finite"), (9.0, "outside of square_a")])
+@pytest.mark.parametrize("function", [coverage, reach, mutual_information, skill_accuracy])
+def test_bad_positions_are_refused(function, value, message):
     positions = hovering([(0, -2), (0, -4)])
     positions[1, 2, 3, 0] = value
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=message):
         function(positions, SQUARE)
 
 

@@ -1,4 +1,4 @@
-"""Rows in, tables out: the tables agree with the statistics they are made of."""
+"""Score rows in, tables out: the tables agree with the statistics behind them."""
 
 import json
 import subprocess
@@ -9,9 +9,9 @@ import pytest
 
 import skillscape
 from skillscape.errors import UserError
-from skillscape.evaluation.aggregate import STATISTICS, estimate, performance_profile, profile_interval
-from skillscape.evaluation.scoreboard import THRESHOLDS, complete, scoreboard
-from skillscape.evaluation.scores import Row, expert_scores, matrices, normalise, published_aggregates
+from skillscape.evaluation.aggregate import STATISTICS, estimate, performance_profile
+from skillscape.evaluation.scoreboard import THRESHOLDS, complete_rows, scoreboard
+from skillscape.evaluation.scores import ScoreRow, expert_scores, matrices, normalise, published_aggregates
 
 TASKS = ("walker_walk", "walker_run", "quadruped_walk")
 
@@ -29,14 +29,15 @@ def some_rows(methods=("sd3", "ddpg"), seeds=4):
 def test_plain_tuples_become_every_table():
     rows = some_rows()
     board = scoreboard(rows)
-    scores = matrices(normalise(Row(*row) for row in rows))
+    scores = matrices(normalise(ScoreRow(*row) for row in rows))
     assert board.methods == ("sd3", "ddpg")
     assert board.tasks == TASKS
     assert board.cells["sd3", "walker_walk"].mean == pytest.approx(np.mean([row[3] for row in rows[:4]]))
     assert board.cells["sd3", "walker_walk"].seeds == 4
     for name, statistic in STATISTICS.items():
         assert board.aggregates["ddpg", name] == estimate(scores["ddpg"], statistic)
-    assert np.array_equal(board.profiles["sd3"].value, performance_profile(scores["sd3"], THRESHOLDS))
+    for part, expected in zip(board.profiles["sd3"], performance_profile(scores["sd3"], THRESHOLDS), strict=True):
+        np.testing.assert_array_equal(part, expected)
 
 
 def test_the_two_directions_of_an_improvement_add_up_to_one():
@@ -71,11 +72,11 @@ def test_negative_scores_keep_their_order():
 
 
 @pytest.mark.parametrize(
-    ("expert", "said"),
+    ("expert", "message"),
     [
-        (-180.0, "above 0.*give \\(random, expert\\) instead"),
-        (0, "above 0"),
-        ((-180.0, -1200.0), "above the random score; got random -180 and expert -1200"),
+        (-180.0, "which is 0 unless given; got random 0 and expert -180; give \\(random, expert\\)"),
+        (0, "above the random score, which is 0 unless given; got random 0 and expert 0"),
+        ((-180.0, -1200.0), "above the random score, .*; got random -180 and expert -1200"),
         ((5, 5), "above the random score"),
         (float("nan"), "finite number"),
         ((0.0, float("inf")), "finite number"),
@@ -85,13 +86,13 @@ def test_negative_scores_keep_their_order():
         (True, "finite number"),
     ],
 )
-def test_an_expert_that_is_none_is_refused(expert, said):
-    with pytest.raises(UserError, match=said):
+def test_an_invalid_expert_is_refused(expert, message):
+    with pytest.raises(UserError, match=message):
         scoreboard(PENDULUM, experts={"pendulum": expert})
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         (("sd3", "walker_walk", 0), "A row must be \\(method, task, seed, score\\); got \\('sd3'"),
         (("sd3", "walker_walk", 0, 1.0, 2.0), "A row must be"),
@@ -109,8 +110,8 @@ def test_an_expert_that_is_none_is_refused(expert, said):
         (("sd3", "walker_walk", 0, float("nan")), "no finite score"),
     ],
 )
-def test_a_row_that_is_none_is_one_sentence(row, said):
-    with pytest.raises(UserError, match=said):
+def test_an_invalid_row_is_refused_in_one_sentence(row, message):
+    with pytest.raises(UserError, match=message):
         scoreboard([row])
 
 
@@ -121,9 +122,9 @@ def test_resamples_have_bounds(resamples):
 
 
 def test_numbers_of_numpy_are_numbers():
-    given = [("sd3", "walker_walk", np.int64(seed), np.float32(10 * seed)) for seed in range(2)]
-    given += [("ddpg", "walker_walk", np.int32(seed), np.int64(5)) for seed in range(2)]
-    values = json.loads(json.dumps(scoreboard(given, resamples=np.int64(50)).to_json()))
+    rows = [("sd3", "walker_walk", np.int64(seed), np.float32(10 * seed)) for seed in range(2)]
+    rows += [("ddpg", "walker_walk", np.int32(seed), np.int64(5)) for seed in range(2)]
+    values = json.loads(json.dumps(scoreboard(rows, resamples=np.int64(50)).to_json()))
     assert values["rows"][1] == {"method": "sd3", "task": "walker_walk", "seed": 1, "score": 10.0}
 
 
@@ -140,45 +141,44 @@ def test_one_seed_has_no_interval_and_no_probability_of_improvement():
     assert values["profiles"]["sd3"]["high"] is None
 
 
-def test_experts_of_your_own():
+def test_custom_experts():
     rows = [("ours", "gym/Pendulum-v1", seed, 50.0) for seed in range(2)]
     assert scoreboard(rows, experts={"gym/Pendulum-v1": 100.0}).aggregates["ours", "mean"].value == pytest.approx(0.5)
     with pytest.raises(UserError, match="no expert score"):
         scoreboard(rows)
 
 
-def test_nothing_to_compare_is_said():
+def test_no_rows_are_refused():
     with pytest.raises(UserError, match="no scores"):
         scoreboard([])
 
 
-def test_complete_keeps_common_tasks_and_seeds():
-    rows = [Row(*row) for row in some_rows()]
+def test_complete_rows_keep_common_tasks_and_seeds():
+    rows = [ScoreRow(*row) for row in some_rows()]
     lacking = [
         row
         for row in rows
         if (row.method, row.task) != ("ddpg", "walker_run")
         and (row.method, row.task, row.seed) != ("sd3", "quadruped_walk", 2)
     ]
-    kept = complete(lacking)
-    assert {row.task for row in kept} == {"walker_walk", "quadruped_walk"}
-    assert {row.seed for row in kept if row.method == "sd3"} == {0, 1, 3}
-    assert {row.seed for row in kept if row.method == "ddpg"} == {0, 1, 2, 3}
-    assert scoreboard(kept).tasks == ("walker_walk", "quadruped_walk")
-    assert complete(rows) == rows
+    common = complete_rows(lacking)
+    assert {row.task for row in common} == {"walker_walk", "quadruped_walk"}
+    assert {row.seed for row in common if row.method == "sd3"} == {0, 1, 3}
+    assert {row.seed for row in common if row.method == "ddpg"} == {0, 1, 2, 3}
+    assert scoreboard(common).tasks == ("walker_walk", "quadruped_walk")
+    assert complete_rows(rows) == rows
 
 
-def test_complete_finds_nothing_where_nothing_is_common():
-    assert complete([Row("sd3", "walker_walk", 0, 1.0), Row("ddpg", "walker_run", 0, 1.0)]) == []
-    assert complete([Row("sd3", "walker_walk", 0, 1.0), Row("sd3", "walker_run", 1, 1.0)]) == []
-    assert complete([]) == []
+def test_complete_rows_are_empty_where_nothing_is_common():
+    assert complete_rows([ScoreRow("sd3", "walker_walk", 0, 1.0), ScoreRow("ddpg", "walker_run", 0, 1.0)]) == []
+    assert complete_rows([ScoreRow("sd3", "walker_walk", 0, 1.0), ScoreRow("sd3", "walker_run", 1, 1.0)]) == []
+    assert complete_rows([]) == []
 
 
-def test_the_band_of_a_profile_holds_it():
+def test_the_band_of_a_profile_contains_it():
     scores = np.random.default_rng(0).uniform(0, 1.2, size=(10, 6))
     thresholds = np.linspace(0.1, 1.1, 11)
-    low, high = profile_interval(scores, thresholds)
-    value = performance_profile(scores, thresholds)
+    value, low, high = performance_profile(scores, thresholds)
     assert (low <= value).all()
     assert (value <= high).all()
     assert (high - low).max() > 0.05
@@ -186,12 +186,12 @@ def test_the_band_of_a_profile_holds_it():
 
 def test_published_aggregates_are_shares():
     assert published_aggregates()["sd3"]["IQM"] == pytest.approx(0.7737)
-    assert all(0 < share < 1 for one in published_aggregates().values() for share in one.values())
+    assert all(0 < share < 1 for shares in published_aggregates().values() for share in shares.values())
     assert set(published_aggregates()["sd3"]) <= set(STATISTICS)
     assert len(expert_scores()) == 12
 
 
-def test_it_is_at_hand_without_starting_jax():
+def test_it_works_without_importing_jax():
     assert skillscape.scoreboard is scoreboard
     program = (
         "import sys, skillscape; skillscape.scoreboard([('a', 'walker_run', 0, 1.0)]); sys.exit('jax' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Scores, and what the paper's own tables give when put through these statistics."""
+"""Scores, and the paper's aggregates recomputed from its tables."""
 
 import json
 from importlib.resources import files
@@ -9,60 +9,64 @@ import pytest
 from skillscape.envs.urlb.tasks import TASKS
 from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import interquartile_mean, optimality_gap
-from skillscape.evaluation.scores import Row, expert_scores, matrices, normalise, per_task, published_scores
+from skillscape.evaluation.scores import ScoreRow, expert_scores, matrices, normalise, per_task, published_scores
 
 PAPER = json.loads((files("skillscape.evaluation") / "data" / "paper_aggregates.json").read_text())
 
 
 def rows(method="a", tasks=("walker_walk", "walker_run"), seeds=(0, 1), score=100.0):
-    return [Row(method, task, seed, score + seed) for task in tasks for seed in seeds]
+    return [ScoreRow(method, task, seed, score + seed) for task in tasks for seed in seeds]
 
 
-def test_there_is_an_expert_for_every_task():
+def test_every_urlb_task_has_an_expert_score():
     assert set(expert_scores()) == set(TASKS)
 
 
-def test_a_score_is_a_share_of_the_experts():
-    (row,) = normalise([Row("a", "walker_stand", 3, 492.0)])
-    assert row == Row("a", "walker_stand", 3, pytest.approx(0.5))
+def test_a_normalised_score_is_a_fraction_of_the_experts():
+    (row,) = normalise([ScoreRow("a", "walker_stand", 3, 492.0)])
+    assert row == ScoreRow("a", "walker_stand", 3, pytest.approx(0.5))
 
 
 def test_a_matrix_has_runs_down_and_tasks_across():
-    given = [Row("a", "walker_run", 1, 4.0), Row("a", "walker_run", 0, 3.0), *rows(tasks=("walker_walk",), score=7.0)]
-    np.testing.assert_array_equal(matrices(given)["a"], [[3.0, 7.0], [4.0, 8.0]])
+    score_rows = [
+        ScoreRow("a", "walker_run", 1, 4.0),
+        ScoreRow("a", "walker_run", 0, 3.0),
+        *rows(tasks=("walker_walk",), score=7.0),
+    ]
+    np.testing.assert_array_equal(matrices(score_rows)["a"], [[3.0, 7.0], [4.0, 8.0]])
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("score_rows", "message"),
     [
-        (rows()[:-1], "other seeds"),
-        ([*rows(), *rows("b", tasks=("walker_walk",))], "other seeds"),
+        (rows()[:-1], "different seeds"),
+        ([*rows(), *rows("b", tasks=("walker_walk",))], "different seeds"),
         ([*rows(), rows()[0]], "two scores"),
-        ([*rows(), Row("b", "walker_run", 0, float("nan"))], "no finite score"),
+        ([*rows(), ScoreRow("b", "walker_run", 0, float("nan"))], "no finite score"),
     ],
 )
-def test_rows_that_make_no_matrix_are_refused(given, said):
-    with pytest.raises(UserError, match=said):
-        matrices(given)
+def test_rows_that_make_no_matrix_are_refused(score_rows, message):
+    with pytest.raises(UserError, match=message):
+        matrices(score_rows)
 
 
 def test_a_task_without_an_expert_is_refused():
     with pytest.raises(UserError, match="There is no expert score for 'hopper_hop'"):
-        normalise([Row("a", "hopper_hop", 0, 1.0)])
+        normalise([ScoreRow("a", "hopper_hop", 0, 1.0)])
 
 
 def test_a_cell_has_mean_and_standard_error():
-    found = per_task([Row("a", "walker_run", seed, score) for seed, score in enumerate((10.0, 14.0))])
-    assert found["a", "walker_run"] == (12.0, pytest.approx(2.0), 2, 10.0, 14.0)
+    cells = per_task([ScoreRow("a", "walker_run", seed, score) for seed, score in enumerate((10.0, 14.0))])
+    assert cells["a", "walker_run"] == (12.0, pytest.approx(2.0), 2, 10.0, 14.0)
 
 
 def test_a_cell_of_one_seed_has_neither_error_nor_interval():
-    assert per_task([Row("a", "walker_run", 0, 5.0)])["a", "walker_run"] == (5.0, None, 1, None, None)
+    assert per_task([ScoreRow("a", "walker_run", 0, 5.0)])["a", "walker_run"] == (5.0, None, 1, None, None)
 
 
 def test_a_score_lies_between_the_random_and_the_experts():
-    given = [Row("a", "cost", seed, score) for seed, score in enumerate((-1000.0, -600.0, -200.0))]
-    assert [row.score for row in normalise(given, {"cost": (-1000.0, -200.0)})] == [0.0, 0.5, 1.0]
+    score_rows = [ScoreRow("a", "cost", seed, score) for seed, score in enumerate((-1000.0, -600.0, -200.0))]
+    assert [row.score for row in normalise(score_rows, {"cost": (-1000.0, -200.0)})] == [0.0, 0.5, 1.0]
 
 
 def shares(table, method, tasks):

@@ -28,18 +28,18 @@ def test_one_seed_has_no_interval():
     assert bootstrap_interval(np.zeros((1, 7))) is None
 
 
-def test_a_measure_that_says_nothing_has_no_summary():
+def test_an_undefined_measure_has_no_summary():
     assert summarise_measured([None, None]) is None
     assert summarise_measured([1.0, 3.0]) == summarise([1.0, 3.0])
 
 
 @pytest.mark.parametrize(
-    ("seeds", "said"), [((1,), ""), ((5, 10), ""), ((3, 1, 3, 9), "With 3 seeds, a"), ((4, 2), "With 2 or 4 seeds, a")]
+    ("seeds", "start"), [((1,), ""), ((5, 10), ""), ((3, 1, 3, 9), "With 3 seeds, a"), ((4, 2), "With 2 or 4 seeds, a")]
 )
-def test_an_interval_over_few_seeds_is_not_oversold(seeds, said):
+def test_a_note_warns_of_intervals_over_few_seeds(seeds, start):
     note = few_seeds_note(seeds)
-    assert note.startswith(said)
-    assert bool(note) == bool(said)
+    assert note.startswith(start)
+    assert bool(note) == bool(start)
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
@@ -89,8 +89,8 @@ def test_a_whole_curve_resamples_rows_together():
 
 def test_json_survives_a_round_trip():
     summary = summarise([0.5, 0.75])
-    told = json.loads(json.dumps(summary.to_json()))
-    assert told == {"mean": 0.625, "interval": list(summary.interval), "per_seed": [0.5, 0.75]}
+    values = json.loads(json.dumps(summary.to_json()))
+    assert values == {"mean": 0.625, "interval": list(summary.interval), "per_seed": [0.5, 0.75]}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_bad_settings_are_refused(confidence, resamples):
         summarise([1.0, 2.0], confidence=confidence, resamples=resamples)
 
 
-@pytest.mark.parametrize(("values", "place"), [([3.0], 0), ([1.0, 9.0, 5.0], 2), ([4.0, 1.0, 3.0, 2.0], 3)])
-def test_the_seed_in_the_middle_is_the_lower_one_of_two(values, place):
-    assert median_index(values) == place
+@pytest.mark.parametrize(("values", "index"), [([3.0], 0), ([1.0, 9.0, 5.0], 2), ([4.0, 1.0, 3.0, 2.0], 3)])
+def test_the_median_seed_is_the_lower_one_of_two(values, index):
+    assert median_index(values) == index

@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-order = json.loads(sys.argv[1])
-spec = order["spec"]
-config, folder = spec["config"], Path(order["runs"]) / spec["folder"]
+job = json.loads(sys.argv[1])
+spec = job["spec"]
+config, folder = spec["config"], Path(job["runs"]) / spec["folder"]
 method = (config["objective"] or config["backbone"])["name"]
 folder.mkdir(parents=True, exist_ok=True)
 with (folder / "attempts").open("a") as file:
-    file.write(f"{sorted(os.sched_getaffinity(0))} {order['cores']} {order['threads']}\n")
+    file.write(f"{sorted(os.sched_getaffinity(0))} {job['cores']} {job['threads']}\n")
 attempts = len((folder / "attempts").read_text().splitlines())
 sys.stderr.write("a library says something\n")
 

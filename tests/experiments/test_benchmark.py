@@ -18,7 +18,7 @@ from skillscape.experiments.paper.ablation_adaptation import AblationAdaptation
 from skillscape.experiments.paper.pixels import Pixels
 from skillscape.experiments.paper.robustness import NOISY, Robustness
 from skillscape.experiments.paper.urlb import Urlb
-from skillscape.experiments.results import Results, Row
+from skillscape.experiments.results import ResultRow, Results
 
 TASKS = ["walker_stand", "walker_walk", "walker_run", "walker_flip"]
 URLB = Urlb(methods=("ddpg", "diayn"), domains=("walker",), seeds=2, steps=100_000, finetuning_steps=50_000)
@@ -36,7 +36,11 @@ def results(experiment, values, folder):
         config = spec.config
         score = values.get((spec.label, config.seed), values.get((spec.label, config.task), 0.0))
         place = (spec.folder, spec.label, config.env, config.task, config.seed)
-        rows += [Row(*place, 0, "return", 1.0), Row(*place, 10_000, "return", score), Row(*place, 0, "length", 5.0)]
+        rows += [
+            ResultRow(*place, 0, "return", 1.0),
+            ResultRow(*place, 10_000, "return", score),
+            ResultRow(*place, 0, "length", 5.0),
+        ]
     return grid, Results(grid.specs, folder, tuple(rows))
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from skillscape.cli import execution, main
 from skillscape.errors import Interrupted, UserError
-from skillscape.experiments import estimate, processes
+from skillscape.experiments import cost, processes
+from skillscape.experiments.cost import CostModel, record_rate, shipped_rates, shipped_seconds_per_step
 from skillscape.experiments.engine import Executor, Progress, Resources, execute
-from skillscape.experiments.estimate import Estimate, note_pace, shipped_rates, shipped_seconds_per_step
 from skillscape.experiments.grid import Grid, Variant, distinct, variant
 from skillscape.experiments.processes import ProcessExecutor, available_cores, slots
 from skillscape.experiments.results import results_folder
@@ -104,7 +104,7 @@ def test_progress_counts_down(tmp_path):
     planned = plan("diayn", "ddpg")
     carry_out(planned, tmp_path, Recorder(1, {planned[1].folder: "it broke"}), told)
     assert (told[0].done, told[0].total) == (0, len(planned))
-    assert told[0].seconds_left == pytest.approx(Estimate(tmp_path).total(planned))
+    assert told[0].seconds_left == pytest.approx(CostModel(tmp_path).total(planned))
     assert (told[-1].done, told[-1].failed, told[-1].running, told[-1].seconds_left) == (len(planned) - 1, 1, 0, 0.0)
     left = [progress.seconds_left for progress in told]
     assert left == sorted(left, reverse=True)
@@ -247,7 +247,7 @@ def test_a_method_that_was_not_measured_goes_by_its_ratio(monkeypatch):
     tables = {"compact": {"ddpg": 2.0, "icm": 3.0, "sd3": 8.0}, "paper": {"ddpg": 100.0, "sd3": 900.0}}
     rates = {"learning_core_milliseconds": {"ddpg": tables}, "acting_core_milliseconds": {"walker": 0.0}}
     rates["steps_per_episode"] = {"walker": 1000}
-    monkeypatch.setattr(estimate, "shipped_rates", lambda: rates)
+    monkeypatch.setattr(cost, "shipped_rates", lambda: rates)
     runs = plan("icm", "sd3", "rnd", tasks=(), preset="paper")
     # A learning step comes every second step; what nobody measured is taken for the slowest.
     assert [1e3 * shipped_seconds_per_step(run) for run in runs] == pytest.approx([75.0, 450.0, 450.0])
@@ -256,13 +256,13 @@ def test_a_method_that_was_not_measured_goes_by_its_ratio(monkeypatch):
 def test_what_was_measured_here_goes_before_what_was_shipped(tmp_path):
     runs = plan("diayn", seeds=(0, 1))
     source, tuned = runs[0], runs[1]
-    before = Estimate(tmp_path)
-    note_pace(source, tmp_path, 1000, 5.0)
-    note_pace(runs[3], tmp_path, 3000, 7.0)
+    before = CostModel(tmp_path)
+    record_rate(source, tmp_path, 1000, 5.0)
+    record_rate(runs[3], tmp_path, 3000, 7.0)
     (tmp_path / "sweeps" / "paces" / "damaged.json").write_text("{")
     before.learn_from(source)
     assert before.core_seconds(source) == pytest.approx(source.config.steps * 5.0 / 1000)
-    after = Estimate(tmp_path)
+    after = CostModel(tmp_path)
     assert after.core_seconds(source) == pytest.approx(source.config.steps * 12.0 / 4000)
     assert after.core_seconds(source, 10) == pytest.approx(10 * 12.0 / 4000)
     assert after.core_seconds(tuned) == before.core_seconds(tuned)
@@ -273,9 +273,9 @@ def test_a_controller_is_slower_and_does_not_spoil_the_pace_of_others(tmp_path):
     own = next(run for run in runs if run.config.skill == "random")
     controlled = next(run for run in runs if run.config.skill == "controller")
     assert shipped_seconds_per_step(controlled) > 2 * shipped_seconds_per_step(own)
-    note_pace(own, tmp_path, 1000, 5.0)
-    note_pace(controlled, tmp_path, 1000, 30.0)
-    after = Estimate(tmp_path)
+    record_rate(own, tmp_path, 1000, 5.0)
+    record_rate(controlled, tmp_path, 1000, 30.0)
+    after = CostModel(tmp_path)
     assert [after.core_seconds(run, 1000) for run in (own, controlled)] == pytest.approx([5.0, 30.0])
 
 

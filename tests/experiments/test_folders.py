@@ -8,7 +8,7 @@ import pytest
 
 from skillscape.cli import main
 from skillscape.cli.execution import Execution
-from skillscape.experiments.engine import Report
+from skillscape.experiments.engine import ExecutionReport
 from skillscape.experiments.paper import registry
 from skillscape.experiments.results import Results
 
@@ -21,7 +21,7 @@ COMMANDS = re.findall(r"^\| `(skillscape reproduce [^`]*)` \|.*\| ([^|]*) \|$", 
 def written(monkeypatch):
     """Folders that results would go to; nothing is trained."""
     folders = []
-    monkeypatch.setattr(Execution, "train", lambda *_: Report())
+    monkeypatch.setattr(Execution, "train", lambda *_: ExecutionReport())
     monkeypatch.setattr(Results, "read", lambda *_: None)
     for kind in registry().values():
         monkeypatch.setattr(kind, "analyse", lambda *given: folders.append(given[3]) or [])

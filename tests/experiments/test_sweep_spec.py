@@ -51,19 +51,19 @@ def test_everything_can_be_said(tmp_path):
     gpus = 0.5
     retries = 0
     """
-    learner = (("learning_rate", 1e-3),)
+    backbone = (("learning_rate", 1e-3),)
     columns = (
         variant(
             "sd3",
             "sd3, hidden (64, 64), width 64, backbone ddpg, learning_rate 0.001, noise 0.1, skill 3, snapshot 100000",
             backbone="ddpg",
             objective=(("hidden", (64, 64)), ("width", 64)),
-            settings=learner,
+            settings=backbone,
             noise=0.1,
             skill="3",
             snapshot=100_000,
         ),
-        variant("ddpg", "ddpg, learning_rate 0.001", settings=learner),
+        variant("ddpg", "ddpg, learning_rate 0.001", settings=backbone),
     )
     grid = Grid(
         name="all",

@@ -11,7 +11,7 @@ from skillscape.api import pretrain, train
 from skillscape.errors import Interrupted
 from skillscape.experiments import worker
 from skillscape.experiments.grid import Grid, variant
-from skillscape.experiments.worker import Order, bookkeeping, finished, perform, perform_values, sees, trained_steps
+from skillscape.experiments.worker import Job, bookkeeping, finished, perform, perform_values, sees, trained_steps
 
 TOY = "gym/toys:Toy-v0"
 
@@ -36,8 +36,8 @@ def planned(env=TOY, **changes):
     return Grid("grid", columns, (env,), preset="smoke", steps=1000, finetuning_steps=1000).specs
 
 
-def order(run, runs):
-    return Order(json.loads(json.dumps(run.to_json())), str(runs), str(runs / "log"), 1)
+def job(run, runs):
+    return Job(json.loads(json.dumps(run.to_json())), str(runs), str(runs / "log"), 1)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def trained(tmp_path_factory):
     every = planned(objective=(("hidden", (8,)),), settings=(("width", 8),))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker, "_settle", lambda _: None)
-        outcomes = [perform(order(run, runs)) for run in every]
+        outcomes = [perform(job(run, runs)) for run in every]
     return runs, every, outcomes
 
 
@@ -69,14 +69,14 @@ def test_a_run_is_trained_with_the_settings_of_the_grid(trained):
 def test_a_finished_run_is_only_read(trained, monkeypatch):
     runs, every, outcomes = trained
     monkeypatch.setattr(worker, "_train", lambda *_: pytest.fail("trained again"))
-    assert perform_values(order(every[0], runs)._asdict()) == outcomes[0]._asdict()
+    assert perform_values(job(every[0], runs)._asdict()) == outcomes[0]._asdict()
 
 
 def test_what_api_trained_is_recognised_by_its_folder(tmp_path, monkeypatch):
     run = planned()[0]
     pretrain("diayn", TOY, out=tmp_path / run.folder, preset="smoke", steps=1000)
     monkeypatch.setattr(worker, "_train", lambda *_: pytest.fail("trained again"))
-    assert perform(order(run, tmp_path)).results == finished(tmp_path, run.folder)
+    assert perform(job(run, tmp_path)).results == finished(tmp_path, run.folder)
 
 
 @pytest.mark.parametrize(("method", "noise"), [("sd3", 0.0), ("sd3", 0.1), ("ddpg", 0.0)])
@@ -92,12 +92,12 @@ def test_what_the_api_trains_has_the_configuration_of_the_grid(tmp_path, monkeyp
     before = (tmp_path / run.folder / "config.json").read_bytes()
     # A folder with other settings would be refused.
     with (tmp_path / "log").open("w") as log:
-        worker._train(order(run, tmp_path), log)
+        worker._train(job(run, tmp_path), log)
     assert (tmp_path / run.folder / "config.json").read_bytes() == before
 
 
 def test_a_run_that_breaks_is_a_reason_and_no_exception(tmp_path):
-    outcome = perform(order(planned("gym/toys:Breaking-v0")[0], tmp_path))
+    outcome = perform(job(planned("gym/toys:Breaking-v0")[0], tmp_path))
     assert outcome.results is None
     assert "gave a state or reward that is not finite at step 500" in outcome.reason
     assert outcome.reason in (tmp_path / "log").read_text()
@@ -108,7 +108,7 @@ def test_a_bug_is_one_sentence_and_its_traceback_is_in_the_log(tmp_path, monkeyp
         raise ValueError("two\nlines")
 
     monkeypatch.setattr(worker, "_train", broken)
-    assert perform(order(planned()[0], tmp_path)).reason == "ValueError: two lines"
+    assert perform(job(planned()[0], tmp_path)).reason == "ValueError: two lines"
     assert "Traceback" in (tmp_path / "log").read_text()
 
 
@@ -118,7 +118,7 @@ def test_an_interruption_is_passed_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(worker, "_train", interrupted)
     with pytest.raises(Interrupted):
-        perform(order(planned()[0], tmp_path))
+        perform(job(planned()[0], tmp_path))
 
 
 def test_a_run_that_another_process_holds_is_waited_for(tmp_path, monkeypatch):
@@ -135,7 +135,7 @@ def test_a_run_that_another_process_holds_is_waited_for(tmp_path, monkeypatch):
             fcntl.flock(file, fcntl.LOCK_UN)
 
         monkeypatch.setattr(worker.time, "sleep", wait)
-        assert perform(order(run, tmp_path)).results == {"measures": {}}
+        assert perform(job(run, tmp_path)).results == {"measures": {}}
     assert len(waited) == 1
 
 
@@ -144,14 +144,14 @@ def test_a_run_that_stays_held_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "PATIENCE", -1.0)
     with bookkeeping(tmp_path, "locks", f"{run.folder}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "is being trained by another process" in perform(order(run, tmp_path)).reason
+        assert "is being trained by another process" in perform(job(run, tmp_path)).reason
 
 
 def test_damaged_results_are_told(tmp_path):
     run = planned()[0]
     (tmp_path / run.folder).mkdir(parents=True)
     (tmp_path / run.folder / "results.json").write_text("{")
-    assert "results.json is damaged: it is not JSON; delete it" in perform(order(run, tmp_path)).reason
+    assert "results.json is damaged: it is not JSON; delete it" in perform(job(run, tmp_path)).reason
 
 
 def test_whether_a_node_sees_the_folder(tmp_path):

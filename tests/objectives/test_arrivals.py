@@ -40,7 +40,7 @@ def test_an_imagined_step_is_paid_for_where_it_leads(method):
 
 @pytest.mark.parametrize("objective", [APT(neighbours=3), RND(), SMM()], ids=lambda objective: objective.name)
 def test_the_state_that_is_paid_for_is_chosen(objective):
-    arriving = replace(objective, paid_for="next_obs")
+    arriving = replace(objective, reward_state="next_obs")
     state, batch = objective.init(jax.random.key(0), SPEC), random_batch(objective.skills)
     reached = batch._replace(obs=batch.next_obs)
     key = jax.random.key(1)

@@ -70,13 +70,13 @@ def changes_by_hand(state, data):
     """s' − s − μ(s), and σ(s)."""
     model = state.changes.params
     surprise = np.asarray(data.next_obs - data.obs) - network(model.mean, data.obs)
-    return surprise, np.exp(network(model.log_deviation, data.obs))
+    return surprise, np.exp(network(model.log_std, data.obs))
 
 
 def distance_by_hand(state, data, constraint):
-    surprise, deviation = changes_by_hand(state, data)
+    surprise, std = changes_by_hand(state, data)
     # Variances over their geometric mean.
-    weights = np.prod(deviation, axis=-1, keepdims=True) ** (2 / deviation.shape[-1]) / deviation**2
+    weights = np.prod(std, axis=-1, keepdims=True) ** (2 / std.shape[-1]) / std**2
     np.testing.assert_allclose(weights.prod(axis=-1), 1, rtol=1e-3)
     return (surprise**2 * weights).sum(axis=-1) / (1 if constraint == "sum" else surprise.shape[-1])
 
@@ -103,8 +103,8 @@ def test_losses(objective):
     kept = np.minimum(SLACK, distance - length).mean()
     assert (distance < length).sum() >= 6
     assert (distance > length).sum() >= 2
-    surprise, deviation = changes_by_hand(state, data)
-    density = -0.5 * (surprise / deviation) ** 2 - np.log(deviation) - 0.5 * math.log(2 * math.pi)
+    surprise, std = changes_by_hand(state, data)
+    density = -0.5 * (surprise / std) ** 2 - np.log(std) - 0.5 * math.log(2 * math.pi)
     _, metrics = compiled(objective, "update")(state, data, KEY)
     np.testing.assert_allclose(metrics["distance"], distance.mean(), rtol=1e-3)
     np.testing.assert_allclose(metrics["constraint"], kept, rtol=1e-3)

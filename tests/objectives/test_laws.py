@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from jax.extend.core import ClosedJaxpr
 
+from skillscape.conv import preprocess
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective, Scale
 from skillscape.types import Experience, Spec
-from skillscape.vision import prepared
 
 ROWS, ACTION_DIM = 12, 2
 VECTORS, IMAGES = (2,), (16, 16, 3)
@@ -228,7 +228,7 @@ def test_the_reward_of_one_row_is_finite(objective, shape):
 def test_the_gradient_of_the_reward_is_finite(objective, shape, kind):
     batch = BATCHES[shape, kind](objective)
     gradients = differentiated(objective)(
-        (prepared(batch.obs), prepared(batch.next_obs)), start(objective, shape), batch
+        (preprocess(batch.obs), preprocess(batch.next_obs)), start(objective, shape), batch
     )
     assert all(jnp.isfinite(gradient).all() for gradient in gradients)
 

@@ -18,7 +18,7 @@ from skillscape.objectives.protorl import ProtoRL
 from skillscape.objectives.sd3 import SD3
 from skillscape.ranges import Range, check_ranges
 
-SHARED = ("base", "latent_steps")
+SHARED = ("base", "encoders", "latent_steps")
 """What several methods are built on, and no method itself."""
 FILES = [info.name for info in pkgutil.iter_modules(skillscape.objectives.__path__) if info.name not in SHARED]
 EVERY_METHOD = pytest.mark.parametrize("method", registry().values(), ids=registry())
@@ -111,7 +111,7 @@ def test_defaults_are_in_their_ranges_and_what_is_below_them_is_refused(method):
     [
         SD3(layers=101),
         SD3(newest_fraction=1.1),
-        ProtoRL(target_rate=1.1),
+        ProtoRL(tau=1.1),
         SD3(floor=float("nan")),
         SD3(latent_samples=2**31),
         Disagreement(hidden=(8, 2**31)),
@@ -139,7 +139,7 @@ def test_a_method_without_settings_at_a_scale_says_so_and_has_no_silent_ones():
 @EVERY_METHOD
 def test_what_a_world_model_imagines_is_paid_for_arriving(method):
     settings = vars(method.at(dataclasses.replace(SCALE, benchmark="urlb-pixels")))
-    assert settings.get("paid_for", "next_obs") == "next_obs"
+    assert settings.get("reward_state", "next_obs") == "next_obs"
 
 
 def test_a_replay_buffer_needs_no_history_beside_it():

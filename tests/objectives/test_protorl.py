@@ -21,7 +21,7 @@ OBJECTIVE = ProtoRL(
     feature_dim=WIDTH,
     hidden=(16,),
     temperature=TEMPERATURE,
-    target_rate=RATE,
+    tau=RATE,
     learning_rate=1.0,
     epsilon=1.0,
 )

@@ -481,7 +481,7 @@ def test_the_floor_holds_the_deviation_and_not_the_bonus():
     _, reward, metrics = rewards(floor=-1.0, exploration_ratio=0.1)
     assert (DEVIATION_BY_HAND["elbo"] < -1).any()
     np.testing.assert_allclose(reward, np.maximum(DEVIATION_BY_HAND["elbo"], -1) + 0.1 * OWN_BONUS, rtol=1e-4)
-    assert metrics["deviation_floored"] == pytest.approx(np.mean(DEVIATION_BY_HAND["elbo"] < -1))
+    assert metrics["density_deviation_floored"] == pytest.approx(np.mean(DEVIATION_BY_HAND["elbo"] < -1))
 
 
 @pytest.mark.usefixtures("given_evidence")

@@ -1,4 +1,4 @@
-"""Figures as objects, besides the files that they are saved to."""
+"""Saved figures as matplotlib objects."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from skillscape.plots import curves, mazes, style
 
 @pytest.fixture
 def saved(monkeypatch):
-    """The figures that were saved, besides their files."""
+    """The figures that were saved."""
     figures = []
 
     def keep(figure, path):

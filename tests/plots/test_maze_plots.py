@@ -1,4 +1,4 @@
-"""The maze figures: what they show, that text does not collide, and that they are drawn without jax."""
+"""The maze figures: contents, no overlapping text, and no import of jax."""
 
 import itertools
 import subprocess
@@ -40,11 +40,11 @@ def test_trajectories_keep_the_colour_of_their_skill():
     mazes.plot_trajectories(axes, positions, SQUARE, "title")
     paths, walls = (part for part in axes.collections if isinstance(part, LineCollection))
     colours = style.skill_colours(20)
-    found = {
+    colour_of = {
         tuple(line.ravel()): colour[:3] for line, colour in zip(paths.get_segments(), paths.get_colors(), strict=True)
     }
     for skill, rollout in itertools.product(range(20), range(3)):
-        np.testing.assert_allclose(found[tuple(positions[skill, rollout].ravel())], colours[skill, :3])
+        np.testing.assert_allclose(colour_of[tuple(positions[skill, rollout].ravel())], colours[skill, :3])
     assert len(walls.get_segments()) == len(SQUARE.walls)
 
     ends, start = (part for part in axes.collections if not isinstance(part, LineCollection))
@@ -76,10 +76,10 @@ def test_panels_side_by_side(saved, tmp_path, layout, skills, count):
     path = tmp_path / "new" / "folder" / "trajectories.png"
     mazes.trajectory_figure(panels, layout, path)
     (figure,) = saved
-    told = texts(figure)
-    assert all(told.count(name) == 1 for name in names)
-    assert told.count(CAPTION) == count
-    assert [str(skill) for skill in range(skills)] == sorted((t for t in told if t.isdigit()), key=int)
+    shown = texts(figure)
+    assert all(shown.count(name) == 1 for name in names)
+    assert shown.count(CAPTION) == count
+    assert [str(skill) for skill in range(skills)] == sorted((text for text in shown if text.isdigit()), key=int)
     assert len(figure.axes) == count
     assert_no_text_collides(figure)
     width, height = size_of(path)
@@ -95,7 +95,7 @@ def test_panels_with_different_skills_have_their_own_legends(saved, tmp_path):
     assert_no_text_collides(figure)
 
 
-def test_a_panel_without_skills_does_without_a_legend(saved, tmp_path):
+def test_a_single_policy_has_no_legend(saved, tmp_path):
     panels = [mazes.Panel(name, scattered(SQUARE, skills)) for name, skills in (("SD3", 10), ("APT", 1), ("CIC", 10))]
     mazes.trajectory_figure(panels, SQUARE, tmp_path / "mixed.png")
     mazes.trajectory_figure(panels[1:2], SQUARE, tmp_path / "none.png")
@@ -141,11 +141,11 @@ def test_panels_fill_rows_evenly():
         style.grid_shape(0, 4)
 
 
-def test_thirteen_methods_look_different():
-    assert len({style.method_look(place) for place in range(13)}) == 13
+def test_thirteen_methods_have_different_styles():
+    assert len({style.method_style(place) for place in range(13)}) == 13
 
 
-def test_maps_put_time_where_it_was_spent():
+def test_visitation_maps_of_known_positions():
     positions = np.zeros((2, 1, 4, 2))
     positions[0, 0] = [(0, -0.5), (-0.5, -4.5), (-0.4, -4.4), (4.5, 0.5)]
     maps, extent = mazes.visitation_maps(positions, SQUARE)
@@ -169,7 +169,7 @@ def test_maps_agree_with_the_quarter_cells_of_the_measures():
     np.testing.assert_allclose(coarse[0], maps[0].reshape(7, 4, 13, 4).sum(axis=(1, 3)))
 
 
-def test_maps_refuse_positions_in_the_rock():
+def test_maps_refuse_positions_outside_the_maze():
     with pytest.raises(ValueError, match="1 positions lie outside of square_a"):
         mazes.visitation_maps(np.array([[[(0.0, 0.0), (1.0, -1.0)]]]), SQUARE)
 
@@ -191,7 +191,7 @@ assert not loaded, loaded
     assert size_of(tmp_path / "one.png")[0] > 400
 
 
-def test_a_caption_says_what_is_known():
-    measures = {"coverage": 0.5, "reach": 0.25, "distinguishability": 1.0, "skill_accuracy": 0.75}
+def test_a_caption_leaves_out_undefined_measures():
+    measures = {"coverage": 0.5, "reach": 0.25, "mutual_information": 1.0, "skill_accuracy": 0.75}
     assert mazes.caption(measures) == "coverage 0.50 · reach 0.25 · I(S;Z) 1.00"
-    assert mazes.caption({**measures, "distinguishability": None}) == "coverage 0.50 · reach 0.25"
+    assert mazes.caption({**measures, "mutual_information": None}) == "coverage 0.50 · reach 0.25"

@@ -1,4 +1,4 @@
-"""Frames of a maze: as many as there should be, dots where the rollouts are, walls on top of the trails."""
+"""Video frames of a maze: their number, dots at the positions, walls on top of the trails."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ RED = np.array([1.0, 0.0, 0.0, 1.0])
 
 
 def rollouts(layout, steps=4):
-    """Two of them, which walk from the middle of the first cell to those of the next ones."""
+    """Two rollouts through the centres of the first cells."""
     cells = np.asarray(layout.cells[: steps + 1], float)
     return np.stack([cells, cells])
 
@@ -44,7 +44,7 @@ def test_dots_move_and_leave_trails():
     assert areas[-1] > areas[FRAMES_PER_STEP] > areas[0] > 0
 
 
-def test_frames_can_be_kept():
+def test_frames_do_not_share_memory():
     layout = load_layout("square_a")
     first, *_, last = maze_frames(rollouts(layout), layout, RED, 100)
     assert not np.array_equal(first, last)

@@ -1,4 +1,4 @@
-"""The report: which runs it finds, what it calls them, what it leaves out, and what it refuses."""
+"""The report: finding, labelling and leaving out runs, files, and refusals."""
 
 import csv
 import json
@@ -36,12 +36,12 @@ def read_csv(path):
 
 
 def test_runs_are_found_at_any_depth_and_once(tmp_path):
-    one = fake_run(tmp_path / "deep" / "er" / "cic" / "seed_10")
-    two = fake_run(tmp_path / "deep" / "er" / "cic" / "seed_9")
-    (one / "plots").mkdir()
-    (one / "plots" / "config.json").write_text("what a run keeps inside is its own")
-    found = [folder for _, folder in find_runs([tmp_path, tmp_path / "deep", one])]
-    assert found == [two, one]
+    tenth = fake_run(tmp_path / "deep" / "er" / "cic" / "seed_10")
+    ninth = fake_run(tmp_path / "deep" / "er" / "cic" / "seed_9")
+    (tenth / "plots").mkdir()
+    (tenth / "plots" / "config.json").write_text("what a run keeps inside is its own")
+    folders = [folder for _, folder in find_runs([tmp_path, tmp_path / "deep", tenth])]
+    assert folders == [ninth, tenth]
 
 
 def test_seeds_are_one_row(tmp_path):
@@ -51,7 +51,7 @@ def test_seeds_are_one_row(tmp_path):
     assert section.panels[0].summaries["coverage"].per_seed == (0.7, 0.71)
 
 
-def test_the_seed_drawn_is_the_middle_one(tmp_path):
+def test_the_shown_seed_is_the_median(tmp_path):
     for seed, value in enumerate((0.2, 0.9, 0.5)):
         fake_run(tmp_path / f"seed_{seed}", seed=seed, value=value)
     (section,) = gather([tmp_path]).mazes
@@ -66,14 +66,14 @@ def test_folders_of_other_seeds_with_the_same_settings_join(tmp_path):
     assert [panel.seeds for panel in section.panels] == [[0, 1]]
 
 
-def test_one_method_in_two_settings_is_told_apart_by_them(tmp_path):
+def test_one_method_in_two_settings_is_labelled_by_them(tmp_path):
     for ratio in (0.0, 0.04):
         fake_run(tmp_path / f"alpha-{ratio}", "sd3", objective={"exploration_ratio": ratio})
     (section,) = gather([tmp_path]).mazes
     assert labels(section) == ["SD3 · exploration ratio 0.0", "SD3 · exploration ratio 0.04"]
 
 
-def test_the_same_settings_and_seeds_twice_are_told_apart_by_folder(tmp_path):
+def test_the_same_settings_and_seeds_twice_are_labelled_by_folder(tmp_path):
     fake_run(tmp_path / "a" / "diayn")
     fake_run(tmp_path / "b" / "diayn")
     (section,) = gather([tmp_path]).mazes
@@ -91,11 +91,11 @@ def test_a_maze_by_two_paths_is_one_maze(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fake_run(tmp_path / "runs" / "a", env="maze/corner.txt", seed=0)
     fake_run(tmp_path / "runs" / "b", env=f"maze/{tmp_path / 'corner.txt'}", seed=1)
-    found = gather([tmp_path / "runs"])
-    (section,) = found.mazes
+    gathered = gather([tmp_path / "runs"])
+    (section,) = gathered.mazes
     assert section.env == "maze/corner"
     assert [panel.seeds for panel in section.panels] == [[0, 1]]
-    assert {row[1] for row in score_rows(found)} == {"maze/corner"}
+    assert {row[1] for row in score_rows(gathered)} == {"maze/corner"}
 
 
 def test_two_mazes_of_one_name_are_two(tmp_path):
@@ -107,21 +107,21 @@ def test_two_mazes_of_one_name_are_two(tmp_path):
     assert envs == [f"maze/{tmp_path / place / 'corner.txt'}" for place in "ab"]
 
 
-def test_a_maze_from_images_is_told_like_one_from_positions(tmp_path):
+def test_a_maze_from_images_is_reported_like_one_from_positions(tmp_path):
     for seed in range(2):
         fake_run(tmp_path / "runs" / "positions" / f"seed_{seed}", seed=seed)
         fake_run(tmp_path / "runs" / "images" / f"seed_{seed}", env="maze-pixels/square_a", seed=seed, value=0.6)
-    found = gather([tmp_path / "runs"])
-    assert [section.env for section in found.mazes] == ["maze-pixels/square_a", "maze/square_a"]
-    (panel,) = found.mazes[0].panels
+    gathered = gather([tmp_path / "runs"])
+    assert [section.env for section in gathered.mazes] == ["maze-pixels/square_a", "maze/square_a"]
+    (panel,) = gathered.mazes[0].panels
     assert (panel.label, panel.seeds, panel.density) == ("DIAYN", [0, 1], None)
     assert panel.summaries["coverage"].per_seed == (0.6, 0.61)
     assert panel.frames.shape == (4, 4, 3, 6, 2)
     assert list(panel.frame_steps) == list(fake_runs.STEPS)
-    rows = [row for row in score_rows(found) if row[1] == "maze-pixels/square_a"]
+    rows = [row for row in score_rows(gathered) if row[1] == "maze-pixels/square_a"]
     assert len(rows) == 2 * 4
-    assert found.videos == []
-    write_report(found, tmp_path / "out")
+    assert gathered.videos == []
+    write_report(gathered, tmp_path / "out")
     assert (tmp_path / "out" / "report.html").read_text().count('<figure class="panel">') == 2
 
 
@@ -136,9 +136,9 @@ def test_videos_of_a_maze_are_shown_if_there_are_any(tmp_path):
 
 @pytest.mark.parametrize(("method", "changes"), [("apt", {}), ("sd3", {"objective": {"number_of_skills": 1}})])
 @pytest.mark.parametrize("stored", ["number", "absent"])
-def test_one_policy_has_nothing_to_tell_apart(tmp_path, method, changes, stored):
-    """However its folder says so: earlier runs hold an accuracy of 1, later ones nothing."""
-    several = ("distinguishability", "skill_accuracy")
+def test_information_and_accuracy_of_one_policy_are_undefined(tmp_path, method, changes, stored):
+    """Whatever its folder holds: earlier runs an accuracy of 1, later ones none."""
+    undefined = ("mutual_information", "skill_accuracy")
     for seed, value in enumerate((0.2, 0.9, 0.5)):
         folder = fake_run(
             tmp_path / "runs" / method / f"seed_{seed}", method, seed=seed, value=value, skills=1, **changes
@@ -146,29 +146,29 @@ def test_one_policy_has_nothing_to_tell_apart(tmp_path, method, changes, stored)
         values = json.loads((folder / "results.json").read_text())
         log = read_csv(folder / "evaluation.csv")
         if stored != "number":
-            values["measures"] = {name: one for name, one in values["measures"].items() if name not in several}
-            names = [name for name in log[0] if name not in several]
+            values["measures"] = {name: number for name, number in values["measures"].items() if name not in undefined}
+            names = [name for name in log[0] if name not in undefined]
             fake_runs.write_log(folder / "evaluation.csv", names, [[row[name] for name in names] for row in log])
         (folder / "results.json").write_text(json.dumps(values))
     fake_run(tmp_path / "runs" / "diayn")
-    found = gather([tmp_path / "runs"])
-    write_report(found, tmp_path / "out")
-    (section,) = found.mazes
-    (alone,) = [panel for panel in section.panels if panel.label != "DIAYN"]
-    assert alone.shown_seed == 2
-    assert alone.captions[-1] == "coverage 0.52 · reach 0.54"
-    assert set(alone.curves) == {"coverage", "reach"}
+    gathered = gather([tmp_path / "runs"])
+    write_report(gathered, tmp_path / "out")
+    (section,) = gathered.mazes
+    (single,) = [panel for panel in section.panels if panel.label != "DIAYN"]
+    assert single.shown_seed == 2
+    assert single.captions[-1] == "coverage 0.52 · reach 0.54"
+    assert set(single.curves) == {"coverage", "reach"}
     for name in ("scores.csv", "aggregate.csv"):
-        rows = [row for row in read_csv(tmp_path / "out" / name) if row["method"] == alone.label]
-        told = {row["measure" if name == "scores.csv" else "statistic"].removeprefix("mean ") for row in rows}
-        assert told == {"coverage", "reach"}
+        rows = [row for row in read_csv(tmp_path / "out" / name) if row["method"] == single.label]
+        names = {row["measure" if name == "scores.csv" else "statistic"].removeprefix("mean ") for row in rows}
+        assert names == {"coverage", "reach"}
     measures = json.loads((tmp_path / "out" / "report.json").read_text())["mazes"][0]["methods"]
-    (ours,) = [one["measures"] for one in measures if one["label"] == alone.label]
-    assert [ours[name] for name in several] == [None, None]
+    (ours,) = [method["measures"] for method in measures if method["label"] == single.label]
+    assert [ours[name] for name in undefined] == [None, None]
     assert "–" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_training_from_scratch_is_called_after_its_backbone(tmp_path):
+def test_training_from_scratch_is_labelled_by_its_backbone(tmp_path):
     for env, task in (("walker", "walker_walk"), ("walker-pixels", "walker_walk"), ("maze/square_a", "reach")):
         fake_run(tmp_path / "runs" / env, None, env, task)
     sac = from_scratch("walker", "walker_walk", preset="smoke", backbone="sac").backbone
@@ -188,25 +188,25 @@ def test_one_seed_has_no_interval_in_any_file(tmp_path):
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert values["mazes"][0]["methods"][0]["measures"]["reach"]["interval"] is None
     task = values["tasks"][0]
-    assert {(one["error"], one["low"], one["high"]) for one in task["scores"]} == {(None, None, None)}
-    assert {one["value"] for one in task["normalised"]["improvements"]} == {None}
+    assert {(score["error"], score["low"], score["high"]) for score in task["scores"]} == {(None, None, None)}
+    assert {improvement["value"] for improvement in task["normalised"]["improvements"]} == {None}
 
 
 def test_unfinished_runs_are_left_out_and_counted(tmp_path):
     fake_run(tmp_path / "diayn" / "seed_0")
     (fake_run(tmp_path / "diayn" / "seed_1", seed=1) / "results.json").unlink()
-    found = gather([tmp_path])
-    assert found.mazes[0].panels[0].seeds == [0]
-    assert ("runs", "1, and 1 unfinished ones left out") in facts(found)
+    gathered = gather([tmp_path])
+    assert gathered.mazes[0].panels[0].seeds == [0]
+    assert ("runs", "1, 1 unfinished left out") in facts(gathered)
 
 
-def test_a_long_training_has_few_stops(tmp_path):
+def test_a_long_training_has_a_limited_number_of_frames(tmp_path):
     folder = fake_run(tmp_path / "long")
     for step in range(1, 101):
         shutil.copy(folder / "rollouts" / "000000000800.npz", folder / "rollouts" / f"{step * 10_000:012d}.npz")
     (section,) = gather([folder]).mazes
     steps = section.panels[0].frame_steps
-    assert len(steps) == mazes.MOST_FRAMES
+    assert len(steps) == mazes.MAX_FRAMES
     assert (steps[0], steps[-1]) == (0, 1_000_000)
 
 
@@ -214,8 +214,8 @@ def test_a_long_training_has_few_stops(tmp_path):
 
 
 def test_a_benchmark_becomes_a_table(tmp_path):
-    found = gather([fake_runs.benchmark(tmp_path)])
-    (section,) = found.tasks
+    gathered = gather([fake_runs.benchmark(tmp_path)])
+    (section,) = gathered.tasks
     assert list(section.budgets) == ["DDPG", "DIAYN", "SD3"]
     assert section.tasks == ["walker_run", "walker_walk"]
     assert str(section.budgets["SD3"]) == "4,000 + 2,000 steps, 2 seeds"
@@ -228,7 +228,7 @@ def test_a_benchmark_becomes_a_table(tmp_path):
     assert section.curves["walker_run"]["DDPG"][1].shape == (2, 3)
 
 
-def test_ways_of_fine_tuning_are_told_apart_by_folder(tmp_path):
+def test_ways_of_fine_tuning_are_labelled_by_folder(tmp_path):
     for task in ("walker_walk", "walker_run"):
         for rule in ("random", "regress"):
             fake_run(tmp_path / f"sd3-{task}-{rule}" / "seed_0", "sd3", "walker", task, skill=rule)
@@ -251,7 +251,7 @@ def test_what_is_incomplete_stays_in_the_table_and_out_of_the_aggregates(tmp_pat
     assert ("DDPG", "walker_walk") not in section.cells
     (note,) = section.notes
     assert note.startswith("4 of 9 scores are not in the aggregates")
-    assert "not yet: walker_walk" in note
+    assert "incomplete: walker_walk" in note
 
 
 OWN = "gym/Pendulum-v1"
@@ -265,17 +265,17 @@ def own_environment(root):
     return root
 
 
-def test_an_environment_without_expert_has_scores_with_intervals_and_no_aggregates(tmp_path):
-    found = gather([own_environment(tmp_path / "runs")])
-    (section,) = found.tasks
+def test_a_task_without_expert_has_scores_with_intervals_and_no_aggregates(tmp_path):
+    gathered = gather([own_environment(tmp_path / "runs")])
+    (section,) = gathered.tasks
     assert section.board is None
-    assert "No expert's score is known for gym/Pendulum-v1" in section.notes[0]
-    write_report(found, tmp_path / "out")
+    assert "No expert score is known for gym/Pendulum-v1" in section.notes[0]
+    write_report(gathered, tmp_path / "out")
     assert "-350 ± 50 <small>[-400, -300]</small>" in (tmp_path / "out" / "report.html").read_text()
     (row,) = [row for row in read_csv(tmp_path / "out" / "aggregate.csv") if row["method"] == "DIAYN"]
     place = {"method": "DIAYN", "task": "gym/Pendulum-v1, 2000 steps", "statistic": "mean return"}
     assert row == {**place, "value": "-350.0", "low": "-400.0", "high": "-300.0"}
-    (score,) = [one for one in report_json(found)["tasks"][0]["scores"] if one["method"] == "DIAYN"]
+    (score,) = [cell for cell in report_json(gathered)["tasks"][0]["scores"] if cell["method"] == "DIAYN"]
     assert (score["mean"], score["low"], score["high"]) == (-350, -400, -300)
 
 
@@ -290,7 +290,7 @@ def test_experts_come_from_a_file(tmp_path):
     assert rows["DIAYN", "probability of improvement over DDPG"]["value"] == "1.0"
 
 
-def test_experts_of_ones_own_keep_the_papers_aggregates_away(tmp_path):
+def test_custom_experts_hide_the_papers_aggregates(tmp_path):
     fake_runs.benchmark(tmp_path)
     assert gather([tmp_path]).tasks[0].published_aggregates
     (section,) = gather([tmp_path], experts={"walker_walk": 500.0}).tasks
@@ -306,14 +306,14 @@ def test_tasks_in_mazes_are_named_with_their_maze_and_have_no_expert(tmp_path, f
     for maze in ("square_a", "square_tree"):
         for method in (None, "diayn"):
             fake_run(tmp_path / f"{method}-{maze}", method, f"{family}/{maze}", "reach")
-    found = gather([tmp_path])
-    assert found.mazes == []
-    (section,) = found.tasks
+    gathered = gather([tmp_path])
+    assert gathered.mazes == []
+    (section,) = gathered.tasks
     assert section.images == (family == "maze-pixels")
     assert section.tasks == [f"{family}/square_a · reach", f"{family}/square_tree · reach"]
     assert set(section.budgets) == {backbone, "DIAYN"}
     assert section.board is None
-    assert section.notes[0].startswith(f"No expert's score is known for {family}/square_a · reach, {family}/")
+    assert section.notes[0].startswith(f"No expert score is known for {family}/square_a · reach, {family}/")
     assert {row.task for row in section.rows} == set(section.tasks)
 
 
@@ -336,12 +336,12 @@ def test_images_are_a_section_with_the_papers_other_table(tmp_path):
     assert (states.images, images.images) == (False, True)
     assert states.published["SD3", "walker_walk"].mean == 914
     assert images.published["SD3", "walker_walk"].mean == 945
-    assert images.published_budget == "2,000,000 + 100,000 steps, seeds not told"
+    assert images.published_budget == "2,000,000 + 100,000 steps, number of seeds not reported"
 
 
-def test_videos_of_the_seed_that_has_them_and_a_word_for_the_others(tmp_path):
+def test_videos_of_the_seed_that_has_them_and_a_hint_for_the_others(tmp_path):
     videos = gather([fake_runs.benchmark(tmp_path)]).videos
-    assert [one.title for one in videos] == [
+    assert [run.title for run in videos] == [
         "DIAYN · walker · seed 0 (diayn-walker)",
         "SD3 · walker · seed 1 (sd3-walker)",
     ]
@@ -351,7 +351,7 @@ def test_videos_of_the_seed_that_has_them_and_a_word_for_the_others(tmp_path):
 
 def test_videos_have_a_limit(tmp_path, monkeypatch):
     fake_run(tmp_path / "a", "sd3", "walker", clips=3)
-    monkeypatch.setattr(report, "LARGEST_VIDEOS", 2 * len(fake_runs.CLIP))
+    monkeypatch.setattr(report, "MAX_VIDEO_BYTES", 2 * len(fake_runs.CLIP))
     (videos,) = gather([tmp_path]).videos
     assert (len(videos.clips), videos.left_out) == (2, 1)
 
@@ -370,8 +370,8 @@ def test_the_numbers_are_data(tmp_path):
     row = {"method": "SD3", "task": "walker_walk", "measure": "return", "seed": "1", "score": "630.0"}
     assert row in scores
     aggregates = read_csv(tmp_path / "out" / "aggregate.csv")
-    (found,) = [one for one in aggregates if (one["method"], one["statistic"]) == ("SD3", "IQM")]
-    assert float(found["low"]) <= float(found["value"]) <= float(found["high"])
+    (iqm,) = [row for row in aggregates if (row["method"], row["statistic"]) == ("SD3", "IQM")]
+    assert float(iqm["low"]) <= float(iqm["value"]) <= float(iqm["high"])
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert values["mazes"][0]["methods"][0]["measures"]["coverage"]["per_seed"] == [0.7, 0.71]
     assert values["versions"]["python"] == ["3.11.0"]
@@ -406,7 +406,7 @@ def refused(capsys, *arguments):
     return lines[-1]
 
 
-def test_the_command_says_where_the_page_is(tmp_path, capsys):
+def test_the_command_prints_the_path_of_the_page(tmp_path, capsys):
     fake_runs.mazes(tmp_path / "runs")
     cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--title", "Mine <3"])
     assert capsys.readouterr().out.splitlines()[0] == str(tmp_path / "out" / "report.html")
@@ -440,11 +440,11 @@ def test_only_unfinished_runs_are_refused(tmp_path, capsys):
         ("results.json", "{"),
         ("results.json", "[]"),
         ("results.json", '{"measures": {}}'),
-        ("results.json", '{"measures": {"coverage": NaN, "reach": 1, "distinguishability": 1, "skill_accuracy": 1}}'),
+        ("results.json", '{"measures": {"coverage": NaN, "reach": 1, "mutual_information": 1, "skill_accuracy": 1}}'),
         ("evaluation.csv", "step,coverage\n1,0.5,"),
         ("evaluation.csv", "step,coverage\n1,zero\n"),
         ("evaluation.csv", ""),
-        ("evaluation.csv", "step,coverage,reach,distinguishability,skill_accuracy\n1,nan,1,1,1\n"),
+        ("evaluation.csv", "step,coverage,reach,mutual_information,skill_accuracy\n1,nan,1,1,1\n"),
         ("versions.json", "["),
         ("rollouts/000000002400.npz", "no archive"),
     ],
@@ -457,7 +457,7 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path, capsys, name, content):
     assert "The report is written without what cannot be read: " in line
     assert f"{root / 'cic' / 'seed_0'}, {root / 'cic' / 'seed_1'}" in line
     values = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {one["run"] for one in values["left_out"]} == {str(root / "cic" / f"seed_{seed}") for seed in range(2)}
+    assert {run["run"] for run in values["left_out"]} == {str(root / "cic" / f"seed_{seed}") for seed in range(2)}
     assert values["runs"] == [str(root / "diayn" / f"seed_{seed}") for seed in range(2)]
     assert [method["label"] for method in values["mazes"][0]["methods"]] == ["DIAYN"]
     assert "<dt>left out</dt>" in (tmp_path / "out" / "report.html").read_text()
@@ -472,7 +472,7 @@ def test_one_damaged_seed_leaves_the_others_of_its_row(tmp_path, capsys):
     assert method["measures"]["coverage"]["per_seed"] == [0.2, 0.91]
 
 
-def test_a_method_that_is_not_known_stops_nothing(tmp_path, capsys):
+def test_an_unknown_method_is_left_out(tmp_path, capsys):
     fake_runs.benchmark(tmp_path / "runs")
     fake_run(tmp_path / "runs" / "maze")
     for strange in (
@@ -486,7 +486,7 @@ def test_a_method_that_is_not_known_stops_nothing(tmp_path, capsys):
     assert str(tmp_path / "runs" / "lsd") in line
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert len(values["left_out"]) == 2
-    assert all("names the method 'lsd'" in one["reason"] for one in values["left_out"])
+    assert all("names the method 'lsd'" in run["reason"] for run in values["left_out"])
     assert len(values["runs"]) == 17
 
 
@@ -502,41 +502,44 @@ def test_a_damaged_run_on_a_task_is_left_out(tmp_path, capsys, name):
 def test_nothing_is_written_where_no_run_can_be_read(tmp_path, capsys):
     (fake_run(tmp_path / "run") / "config.json").write_text("{")
     line = refused(capsys, tmp_path / "run", "--out", tmp_path / "out")
-    assert line.startswith("skillscape: None of the 1 runs can be reported: ")
+    assert line.startswith("skillscape: None of the 1 runs can be read: ")
     assert "config.json is damaged" in line
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        (None, "does not exist"),
+        (None, "cannot be read: No such file or directory; check the path"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("[1, 2]", "holds no scores by task"),
-        ('{"gym/Pendulum-v1": -180}', "experts.json: The expert score of 'gym/Pendulum-v1' must be above 0"),
+        (
+            '{"gym/Pendulum-v1": -180}',
+            "experts.json: The expert score of 'gym/Pendulum-v1' must be above the random score, which is 0",
+        ),
         ('{"gym/Pendulum-v1": NaN}', "finite number"),
         ('{"gym/Pendulum-v1": "much"}', "finite number"),
         ('{"gym/Pendulum-v1": [-180, -1200]}', "above the random score"),
     ],
 )
-def test_a_file_of_experts_that_is_none_is_one_sentence(tmp_path, capsys, content, said):
+def test_an_invalid_file_of_experts_is_one_sentence(tmp_path, capsys, content, message):
     path = tmp_path / "experts.json"
     if content is not None:
         path.write_text(content)
     line = refused(capsys, fake_run(tmp_path / "run"), "--out", tmp_path / "out", "--experts", path)
-    assert said in line
+    assert message in line
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("positions", [np.zeros((2, 3)), np.full((4, 3, 6, 2), np.nan), np.full((4, 3, 6, 2), 99.0)])
-def test_episodes_that_are_none_are_refused(tmp_path, capsys, positions):
+def test_invalid_rollouts_are_refused(tmp_path, capsys, positions):
     folder = fake_run(tmp_path / "run")
     np.savez(folder / "rollouts" / "000000002400.npz", positions=positions)
     assert "is damaged" in refused(capsys, folder, "--out", tmp_path / "out")
 
 
-def test_lost_episodes_are_refused(tmp_path, capsys):
+def test_missing_rollouts_are_refused(tmp_path, capsys):
     folder = fake_run(tmp_path / "run")
     shutil.rmtree(folder / "rollouts")
     assert "lost its rollouts" in refused(capsys, folder, "--out", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The page as text: what it holds, that names cannot break out of it, and that Plotly takes its figures."""
+"""The page as text: its contents, escaping of names, and figures that Plotly accepts."""
 
 import base64
 import json
@@ -14,13 +14,13 @@ import pytest
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.errors import UserError
 from skillscape.evaluation.scoreboard import scoreboard
-from skillscape.evaluation.scores import Published, Row, per_task
+from skillscape.evaluation.scores import Published, ScoreRow, per_task
 from skillscape.evaluation.summary import summarise
 from skillscape.reporting.html import build_page, plotly_script
 from skillscape.reporting.model import Budget, MazePanel, MazeSection, Report, TaskSection, Videos
 
 SQUARE = load_layout("square_a")
-MEASURES = ("coverage", "reach", "distinguishability", "skill_accuracy")
+MEASURES = ("coverage", "reach", "mutual_information", "skill_accuracy")
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -28,7 +28,7 @@ def panel(label="SD3", **changes):
     generator = np.random.default_rng(0)
     frames = generator.uniform(-0.4, 0.4, size=(2, 3, 2, 5, 2))
     maps = np.where((SQUARE.cell_grid >= 0).T, generator.uniform(size=(3, *SQUARE.cell_grid.T.shape)), np.nan)
-    made = MazePanel(
+    default = MazePanel(
         label=label,
         steps=2_000,
         seeds=[0, 1],
@@ -41,12 +41,12 @@ def panel(label="SD3", **changes):
         visits=maps,
         density=None,
     )
-    return replace(made, **changes)
+    return replace(default, **changes)
 
 
 def tasks(labels=("DDPG", "SD3")):
     rows = [
-        Row(label, task, seed, 100.0 + 50 * place + 10 * seed)
+        ScoreRow(label, task, seed, 100.0 + 50 * place + 10 * seed)
         for place, label in enumerate(labels)
         for task in ("walker_walk", "walker_run")
         for seed in range(2)
@@ -71,7 +71,8 @@ def built(title="Skills", mazes=(), tasks=(), videos=()):
     return build_page(Report(title, [Path("a")], 2_000, [], [], {}, mazes, tasks, videos), "/* plotly */")
 
 
-def kept(text, name):
+def script_data(text, name):
+    """The JSON that the page holds for its script."""
     return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', text, re.S)[1])
 
 
@@ -103,8 +104,8 @@ class Reader(HTMLParser):
 
     def count(self, tag, name=None):
         return sum(
-            one == tag and (name is None or name in attributes.get("class", "").split())
-            for one, attributes in self.tags
+            opened == tag and (name is None or name in attributes.get("class", "").split())
+            for opened, attributes in self.tags
         )
 
 
@@ -115,36 +116,36 @@ def test_a_maze_has_a_panel_per_method_a_legend_and_a_slider():
     assert [attributes["max"] for tag, attributes in reader.tags if tag == "input"] == ["1"]
     assert reader.count("figure", "map") == 3 * 3
     assert {"0.50", "[0.25, 0.75]", "late", "2,000 steps"} <= set(reader.texts)
-    assert len(kept(text, "charts")) == len(MEASURES)
+    assert len(script_data(text, "charts")) == len(MEASURES)
 
 
 def test_episodes_survive_the_packing():
-    one = panel()
-    (scene,) = kept(built(mazes=[MazeSection("maze/square_a", SQUARE, [one])]), "scenes")
+    original = panel()
+    (scene,) = script_data(built(mazes=[MazeSection("maze/square_a", SQUARE, [original])]), "scenes")
     packed = scene["panels"][0]
     fractions = np.frombuffer(base64.b64decode(packed["positions"]), "<u2").reshape(packed["shape"]) / 65535
     low, high = np.array(scene["bounds"])
-    assert np.allclose(low + fractions * (high - low), one.frames, atol=1e-4)
+    assert np.allclose(low + fractions * (high - low), original.frames, atol=1e-4)
     assert packed["steps"] == [1_000, 2_000]
 
 
-def test_methods_looked_at_at_other_steps_share_a_slider():
+def test_methods_evaluated_at_other_steps_share_a_slider():
     late = panel("CIC", frame_steps=[1_500, 3_000])
-    (scene,) = kept(built(mazes=[MazeSection("maze/square_a", SQUARE, [panel(), late])]), "scenes")
+    (scene,) = script_data(built(mazes=[MazeSection("maze/square_a", SQUARE, [panel(), late])]), "scenes")
     assert scene["steps"] == [1_000, 1_500, 2_000, 3_000]
 
 
 def test_budget_and_seeds_have_columns_only_where_they_differ():
     same = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel("SD3"), panel("CIC")])])
-    assert "<p>All after 2,000 steps, 2 seeds each.</p>" in same
+    assert "<p>2,000 steps and 2 seeds for every method.</p>" in same
     other = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel("SD3"), panel("CIC", steps=9_000)])])
     assert "<td>9,000</td>" in other
-    assert "All after" not in other
+    assert "for every method" not in other
 
 
 def test_one_seed_has_no_interval():
     alone = panel(seeds=[0], summaries={name: summarise([0.25]) for name in MEASURES})
-    rows = [Row(label, "walker_walk", 0, 100.0) for label in ("DDPG", "SD3")]
+    rows = [ScoreRow(label, "walker_walk", 0, 100.0) for label in ("DDPG", "SD3")]
     section = replace(tasks(), board=scoreboard(rows, resamples=50))
     reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])], tasks=[section]))
     assert "0.25" in reader.texts
@@ -157,34 +158,36 @@ def test_one_seed_has_no_interval():
 
 def test_one_seed_is_a_line_without_a_band():
     alone = panel(curves={"reach": (np.array([1_000, 2_000]), np.array([[0.1, 0.25]]))})
-    (figure,) = kept(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])]), "charts")
+    (figure,) = script_data(built(mazes=[MazeSection("maze/square_a", SQUARE, [alone])]), "charts")
     (line,) = figure["data"]
     assert line["y"] == [0.1, 0.25]
 
 
 def test_a_probability_with_one_seed_on_a_side_is_a_dash():
-    rows = [Row(label, "walker_walk", seed, 100.0) for label in ("DDPG", "SD3") for seed in range(2)]
-    rows.append(Row("CIC", "walker_walk", 0, 90.0))
+    rows = [ScoreRow(label, "walker_walk", seed, 100.0) for label in ("DDPG", "SD3") for seed in range(2)]
+    rows.append(ScoreRow("CIC", "walker_walk", 0, 90.0))
     labels = {label: Budget(0, 50_000, "2 seeds") for label in ("DDPG", "SD3", "CIC")}
     section = replace(tasks(), budgets=labels, board=scoreboard(rows, resamples=50), published={}, tasks=[], cells={})
     assert Reader(built(tasks=[replace(section, published_aggregates={})])).texts.count("–") == 4
 
 
-def test_few_seeds_are_said_to_be_few():
+def test_a_note_warns_of_few_seeds():
     reader = Reader(built(mazes=[MazeSection("maze/square_a", SQUARE, [panel()])], tasks=[tasks()]))
     assert reader.texts.count("With 2 seeds, a 95 % bootstrap interval is about the range of the seeds.") == 2
 
 
-def test_what_says_nothing_of_a_method_is_a_dash_and_no_curve():
-    summaries = {**panel().summaries, "distinguishability": None, "skill_accuracy": None}
+def test_an_undefined_measure_is_a_dash_and_has_no_curve():
+    summaries = {**panel().summaries, "mutual_information": None, "skill_accuracy": None}
     curves = {name: panel().curves[name] for name in ("reach", "coverage")}
     text = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel("APT", summaries=summaries, curves=curves)])])
     assert Reader(text).texts.count("–") == 2
-    assert len(kept(text, "charts")) == 2
+    assert len(script_data(text, "charts")) == 2
 
 
 def test_returns_have_intervals_and_as_many_digits_as_they_need():
-    rows = [Row("DDPG", task, seed, size * (seed + 1)) for task, size in (("a", 100.0), ("b", 0.01)) for seed in (0, 1)]
+    rows = [
+        ScoreRow("DDPG", task, seed, size * (seed + 1)) for task, size in (("a", 100.0), ("b", 0.01)) for seed in (0, 1)
+    ]
     section = replace(tasks(), tasks=["a", "b"], cells=per_task(rows), board=None)
     assert {"150 ± 50", "[100, 200]", "0.0150 ± 0.0050", "[0.0100, 0.0200]"} <= set(
         Reader(built(tasks=[section])).texts
@@ -202,19 +205,19 @@ def test_tasks_without_aggregates_still_have_scores_and_curves():
     text = built(tasks=[replace(tasks(), board=None, notes=["nothing is complete yet"])])
     assert "Probability of improvement" not in text
     assert "nothing is complete yet" in text
-    assert len(kept(text, "charts")) == 1
+    assert len(script_data(text, "charts")) == 1
 
 
-def test_a_cell_with_other_seeds_than_its_column_says_so():
+def test_a_cell_shows_its_seeds_if_they_differ_from_the_column():
     section = tasks()
     cells = {**section.cells, ("SD3", "walker_run"): section.cells["SD3", "walker_run"]._replace(seeds=1)}
     assert "(1 seed)" in Reader(built(tasks=[replace(section, cells=cells)])).texts
 
 
-def test_videos_are_inside_and_missing_ones_are_told_how_to_get():
-    text = built(videos=[Videos("SD3", "runs/a", [("skill 0", b"film")], left_out=3), Videos("CIC", "runs/b", [])])
+def test_videos_are_embedded_or_a_hint_is_given():
+    text = built(videos=[Videos("SD3", "runs/a", [("skill 0", b"video")], left_out=3), Videos("CIC", "runs/b", [])])
     (video,) = [attributes for tag, attributes in Reader(text).tags if tag == "video"]
-    assert video["src"] == f"data:video/mp4;base64,{base64.b64encode(b'film').decode()}"
+    assert video["src"] == f"data:video/mp4;base64,{base64.b64encode(b'video').decode()}"
     assert "<code>skillscape video runs/b</code>" in text
     assert "3 more in runs/a/videos" in text
 
@@ -232,11 +235,11 @@ def test_names_cannot_break_out_of_the_page():
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
     assert reader.texts.count(NASTY) > 5
     # Plotly reads some tags in names, so they are escaped for it as well.
-    assert all("<" not in json.dumps(figure) for figure in kept(text, "charts"))
-    assert kept(text, "scenes")[0]["panels"][0]["captions"] == [NASTY, NASTY]
+    assert all("<" not in json.dumps(figure) for figure in script_data(text, "charts"))
+    assert script_data(text, "scenes")[0]["panels"][0]["captions"] == [NASTY, NASTY]
 
 
-def test_the_page_asks_nobody_for_anything():
+def test_the_page_makes_no_requests():
     text = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel()])], tasks=[tasks()])
     sources = [
         attributes[name] for _, attributes in Reader(text).tags for name in ("src", "href") if name in attributes
@@ -251,14 +254,14 @@ def test_a_flat_map_can_be_drawn():
     assert built(mazes=[MazeSection("maze/square_a", SQUARE, [panel(visits=flat)])])
 
 
-def test_plotly_takes_every_figure():
+def test_plotly_accepts_every_figure():
     graph_objects = pytest.importorskip("plotly.graph_objects")
     text = built(mazes=[MazeSection("maze/square_a", SQUARE, [panel()])], tasks=[tasks()])
-    for figure in kept(text, "charts"):
+    for figure in script_data(text, "charts"):
         assert graph_objects.Figure(figure).data
 
 
-def test_without_plotly_one_sentence_says_what_to_install(monkeypatch):
+def test_a_missing_plotly_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(UserError, match=re.escape("pip install 'skillscape[report]'")):
         plotly_script()

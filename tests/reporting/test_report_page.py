@@ -1,4 +1,4 @@
-"""The page in a real browser: it loads without a complaint and asks for nothing; legend and slider work."""
+"""The page in a real browser: no errors, no requests; legend and slider work."""
 
 import fake_runs
 import pytest
@@ -12,14 +12,16 @@ pytestmark = pytest.mark.skipif(
 )
 SCENE = ".scope[data-scene]"
 LEGEND = f"{SCENE} .legend button"
-OPACITIES = "[...document.querySelectorAll('.scene')].map(one => one.data.map(trace => [trace.meta, trace.opacity]))"
-PLACES = "[...document.querySelectorAll('.scene')].map(one => one.data[0].x.slice(0, 6))"
-LINES = "[...document.querySelectorAll('.scene path.js-line')].map(one => one.getAttribute('d'))"
+OPACITIES = (
+    "[...document.querySelectorAll('.scene')].map(element => element.data.map(trace => [trace.meta, trace.opacity]))"
+)
+PLACES = "[...document.querySelectorAll('.scene')].map(element => element.data[0].x.slice(0, 6))"
+LINES = "[...document.querySelectorAll('.scene path.js-line')].map(element => element.getAttribute('d'))"
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page with everything on it, under names that try to break it."""
+    """A page with all kinds of sections, and a folder name that tries to inject HTML."""
     folder = tmp_path_factory.mktemp("report")
     fake_runs.mazes(folder / "runs" / "maze")
     fake_runs.fake_run(folder / "runs" / "<img src=x onerror=alert(1)>", seed=0)
@@ -42,14 +44,14 @@ def tab(browser):
     browser.leave()
     browser.press(f"{SCENE} .slider input", "End", 35)
     browser.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
-    assert browser.complaints == []
+    assert browser.errors == []
 
 
 def shown(tab):
     return {key: opacity for panel in tab.run(OPACITIES) for key, opacity in panel if key is not None}
 
 
-def test_it_loads_without_a_complaint_and_asks_nobody(tab, page):
+def test_it_loads_without_errors_and_requests(tab, page):
     assert [url for url in tab.requests if not url.startswith("data:")] == [page.resolve().as_uri()]
     drawn = tab.run(
         "[document.querySelectorAll('.js-plotly-plot').length, document.querySelectorAll('.chart, .scene').length]"
@@ -64,18 +66,18 @@ def test_names_of_folders_are_text(tab):
 
 
 def test_pointing_at_a_skill_highlights_it_in_every_panel(tab):
-    usual = shown(tab)
-    assert len(set(usual.values())) == 1
+    before = shown(tab)
+    assert len(set(before.values())) == 1
     tab.point(f'{LEGEND}[data-key="2"]')
     tab.until(f"document.querySelector('{SCENE}').dataset.highlighted === '2'")
-    seen = shown(tab)
-    assert seen[2] == 1
-    assert all(opacity < 0.2 for key, opacity in seen.items() if key != 2)
-    assert tab.run("[...document.querySelectorAll('.map.dim')].every(one => one.dataset.key !== '2')")
+    highlighted = shown(tab)
+    assert highlighted[2] == 1
+    assert all(opacity < 0.2 for key, opacity in highlighted.items() if key != 2)
+    assert tab.run("[...document.querySelectorAll('.map.dim')].every(element => element.dataset.key !== '2')")
     assert tab.run("document.querySelectorAll('.map.dim').length") > 0
     tab.leave()
     tab.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
-    assert shown(tab) == usual
+    assert shown(tab) == before
 
 
 def test_the_slider_moves_every_panel(tab):
@@ -84,7 +86,7 @@ def test_the_slider_moves_every_panel(tab):
     tab.press(f"{SCENE} .slider input", "Home", 36)
     tab.until(f"document.querySelector('{SCENE}').dataset.step === '0'")
     early = tab.run(PLACES)
-    assert all(one != other for one, other in zip(early, late, strict=True))
+    assert all(place != other for place, other in zip(early, late, strict=True))
     assert tab.run(LINES) != lines
     assert tab.run(f"document.querySelector('{SCENE} output').textContent") == "0 steps"
     assert tab.run("document.querySelector('.panel figcaption').textContent") != caption
@@ -97,8 +99,8 @@ def test_a_highlight_survives_the_slider(tab):
     tab.point(f'{LEGEND}[data-key="1"]')
     tab.until(f"document.querySelector('{SCENE}').dataset.highlighted === '1'")
     tab.run(
-        f"(() => {{const one = document.querySelector('{SCENE} .slider input'); one.value = 0;"
-        "one.dispatchEvent(new Event('input'))})()"
+        f"(() => {{const element = document.querySelector('{SCENE} .slider input'); element.value = 0;"
+        "element.dispatchEvent(new Event('input'))})()"
     )
     tab.until(f"document.querySelector('{SCENE}').dataset.step === '0'")
     assert shown(tab)[1] == 1
@@ -114,14 +116,14 @@ def test_play_goes_through_training(tab):
 def test_pointing_at_a_method_highlights_its_curves(tab):
     tab.point('.scope:not([data-scene]) .legend button[data-key="0"]')
     tab.until("document.querySelector('.scope:not([data-scene])').dataset.highlighted === '0'")
-    opacities = tab.run("document.querySelector('.chart').data.map(one => [one.meta, one.opacity])")
+    opacities = tab.run("document.querySelector('.chart').data.map(element => [element.meta, element.opacity])")
     assert all((opacity == 1) == (key == 0) for key, opacity in opacities)
 
 
 def test_videos_play_from_inside_the_page(tab):
     if not tab.run("document.createElement('video').canPlayType('video/mp4; codecs=\"avc1.64000A\"')"):
         pytest.skip("this Chromium has no H.264")
-    tab.until("[...document.querySelectorAll('video')].every(one => one.videoWidth === 16)")
+    tab.until("[...document.querySelectorAll('video')].every(element => element.videoWidth === 16)")
     assert tab.run("document.querySelectorAll('video').length") == 2
 
 
@@ -136,20 +138,20 @@ def test_a_phone_does_not_scroll_sideways(phone):
     assert phone.run("document.documentElement.scrollWidth") == 390
     wide = phone.run(
         "[...document.querySelectorAll('.js-plotly-plot, .main-svg, .panel, .map, video, .controls')]"
-        ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).length"
+        ".filter(element => element.getBoundingClientRect().right > innerWidth + 1).length"
     )
     assert wide == 0
-    broken = "[...document.querySelectorAll('tbody th')].filter(one => /^\\w+$/.test(one.textContent)).map(one => {\n"
-    broken += (
-        "const words = document.createRange(); words.selectNodeContents(one); return words.getClientRects().length})"
+    lines = phone.run(
+        "[...document.querySelectorAll('tbody th')].filter(element => /^\\w+$/.test(element.textContent))"
+        ".map(element => {const range = document.createRange(); range.selectNodeContents(element);"
+        "return range.getClientRects().length})"
     )
-    lines = phone.run(broken)
     assert lines
     assert set(lines) == {1}
-    assert phone.complaints == []
+    assert phone.errors == []
 
 
-def test_a_finger_keeps_a_skill_and_lets_it_go(phone):
+def test_a_tap_keeps_the_highlight_and_a_second_removes_it(phone):
     phone.tap(f'{LEGEND}[data-key="3"]')
     phone.until(f"document.querySelector('{SCENE}').dataset.highlighted === '3'")
     assert phone.run(f"document.querySelector('{LEGEND}[data-key=\"3\"]').getAttribute('aria-pressed')") == "true"
@@ -157,10 +159,10 @@ def test_a_finger_keeps_a_skill_and_lets_it_go(phone):
     phone.until(f"document.querySelector('{SCENE}').dataset.highlighted === undefined")
 
 
-def test_it_follows_the_browser_into_the_dark(phone):
+def test_it_follows_the_dark_mode_of_the_browser(phone):
     ink = "document.querySelector('.chart').layout.font.color"
     light = phone.run(ink)
     phone.dark()
     phone.until(f"{ink} !== {light!r}")
     assert phone.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    assert phone.complaints == []
+    assert phone.errors == []

@@ -1,4 +1,4 @@
-"""What `skillscape plot` draws of a run, wherever it was trained."""
+"""The figures that `skillscape plot` draws of a run, in any environment."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from skillscape.training.run import Run
 
 @pytest.fixture(autouse=True)
 def _stored_rollouts(monkeypatch):
-    """These runs were never trained: their skills go where their last evaluation went."""
+    """These runs were never trained: rollouts are those of their last evaluation."""
 
     def stored(run):
         with np.load(sorted((run.folder / "rollouts").glob("*.npz"))[-1]) as values:
@@ -25,7 +25,9 @@ def notes(monkeypatch):
     """The title lines of the learning curves."""
     lines = []
     curves_figure = figures.curves_figure
-    monkeypatch.setattr(figures, "curves_figure", lambda *given: lines.append(given[-1]) or curves_figure(*given))
+    monkeypatch.setattr(
+        figures, "curves_figure", lambda *arguments: lines.append(arguments[-1]) or curves_figure(*arguments)
+    )
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Films of whole runs: a maze, a toy that draws itself, and for real the three bodies; refusals leave nothing."""
+"""Videos of whole runs: a maze, a toy that renders itself, and the three robots; refusals leave nothing."""
 
 import json
 import re
@@ -12,6 +12,7 @@ import toys  # noqa: F401  makes gym/toys:… known
 from skillscape.api import finetune, pretrain
 from skillscape.cli import main
 from skillscape.configure import from_scratch, pretraining
+from skillscape.conv import preprocess
 from skillscape.envs.urlb import camera
 from skillscape.errors import UserError
 from skillscape.plots import video
@@ -20,7 +21,6 @@ from skillscape.reporting.video import VideoRequest, make_videos
 from skillscape.training.policy import DRAWN_SKILLS
 from skillscape.training.run import Run
 from skillscape.training.state import init_state
-from skillscape.vision import prepared
 
 av = pytest.importorskip("av")
 
@@ -53,7 +53,7 @@ def untrained(folder, config):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """Makes the run of a method on a toy that draws itself, once."""
+    """Makes the run of a method on a toy that renders itself, once."""
     folder = tmp_path_factory.mktemp("toys")
 
     def make(method):
@@ -71,14 +71,14 @@ def walker(tmp_path):
     return untrained(tmp_path / "walker", pretraining("diayn", "walker", preset="smoke")).folder
 
 
-def filmed(folder, out=None, **wish):
-    """Names of the files, what was said, and the folder they are in."""
-    said = []
-    paths = list(make_videos(folder, out, VideoRequest(**wish), lambda *news: said.append(news), said.append))
+def recorded(folder, out=None, **request):
+    """Names of the files, arguments of the callbacks, and the folder of the files."""
+    calls = []
+    paths = list(make_videos(folder, out, VideoRequest(**request), lambda *start: calls.append(start), calls.append))
     assert len({path.parent for path in paths}) == 1
     assert {path.name for path in paths} <= {path.name for path in paths[0].parent.iterdir()}
     assert not list(paths[0].parent.glob(".*"))
-    return [path.name for path in paths], said, paths[0].parent
+    return [path.name for path in paths], calls, paths[0].parent
 
 
 def frames(path):
@@ -87,12 +87,12 @@ def frames(path):
 
 
 def test_a_maze(maze, tmp_path):
-    names, said, out = filmed(maze, tmp_path / "films", steps=4, size=96)
+    names, calls, out = recorded(maze, tmp_path / "videos", steps=4, size=96)
     assert names == [*(f"skill_{number:02d}.mp4" for number in range(10)), "skills.png"]
-    assert said == [("matplotlib", 10), *(f"skill {number}" for number in range(10))]
-    film = frames(out / "skill_07.mp4")
-    assert len(film) == 4 * 3 + 1 + 30  # three frames a step, and a second on the last
-    assert film[0].shape == (96, 96, 3)
+    assert calls == [("matplotlib", 10), *(f"skill {number}" for number in range(10))]
+    video_frames = frames(out / "skill_07.mp4")
+    assert len(video_frames) == 4 * 3 + 1 + 30  # three frames a step, and a second on the last
+    assert video_frames[0].shape == (96, 96, 3)
 
 
 def test_a_task_in_a_maze_is_one_episode_with_its_return(tmp_path, monkeypatch):
@@ -105,27 +105,27 @@ def test_a_task_in_a_maze_is_one_episode_with_its_return(tmp_path, monkeypatch):
     assert title == "PPO · maze/square_a · 0 steps · seed 0 · the first 0.3 s, returns of reach"
     assert len(frames(run.folder / "videos" / "skill_00.mp4")) == 4
     with pytest.raises(UserError, match="--rollouts is for pre-training in mazes"):
-        filmed(run.folder, rollouts=2)
+        recorded(run.folder, rollouts=2)
 
 
 def test_seeds(maze):
-    _, _, first = filmed(maze, skill=1, steps=1, size=64)
-    names, _, second = filmed(maze, skill=1, steps=1, size=64, seed=4)
+    _, _, first = recorded(maze, skill=1, steps=1, size=64)
+    names, _, second = recorded(maze, skill=1, steps=1, size=64, seed=4)
     assert names == ["skill_01.mp4", "skill_01.png"]
     assert (first, second) == (maze / "seed_3" / "videos", maze / "seed_4" / "videos")
     with pytest.raises(UserError, match=r"There is no seed 9: .* has 3, 4"):
-        filmed(maze, seed=9)
+        recorded(maze, seed=9)
 
 
-def test_an_environment_that_draws_itself(toy):
-    names, said, out = filmed(toy("diayn"))
+def test_an_environment_that_renders_itself(toy):
+    names, calls, out = recorded(toy("diayn"))
     assert names == [*(f"skill_{number:02d}.mp4" for number in range(16)), "skills.png"]
     assert out == toy("diayn") / "videos"
-    assert said[0] == ("its own render()", 16)
-    film = frames(out / "skill_03.mp4")
+    assert calls[0] == ("its own render()", 16)
+    video_frames = frames(out / "skill_03.mp4")
     # The episode is shorter than ten seconds; of fifty steps a second, every other is a frame.
-    assert len(film) == 31
-    assert [frame.mean() for frame in film] == pytest.approx([40 + 6 * time for time in range(31)], abs=3)
+    assert len(video_frames) == 31
+    assert [frame.mean() for frame in video_frames] == pytest.approx([40 + 6 * time for time in range(31)], abs=3)
 
 
 def test_labels_have_the_returns_of_evaluate(toy, tmp_path, monkeypatch, capsys):
@@ -134,9 +134,11 @@ def test_labels_have_the_returns_of_evaluate(toy, tmp_path, monkeypatch, capsys)
     list(make_videos(toy("diayn"), tmp_path, VideoRequest(steps=2), lambda *_: None, lambda _: None))
     capsys.readouterr()
     main(["evaluate", str(toy("diayn")), "--json", "--episodes", "2"])
-    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
     ((rows, path, title),) = sheets
-    assert [row.label for row in rows] == [f"{name}\nreturn {one[0]:,.1f}" for name, one in found["returns"].items()]
+    assert [row.label for row in rows] == [
+        f"{name}\nreturn {returns[0]:,.1f}" for name, returns in run["returns"].items()
+    ]
     assert path == tmp_path / "skills.png"
     assert "DIAYN" in title
     assert SEEN in title
@@ -144,39 +146,39 @@ def test_labels_have_the_returns_of_evaluate(toy, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize(("method", "number", "noun"), [("cic", DRAWN_SKILLS, "draw"), ("rnd", 1, "policy")])
 def test_a_continuum_and_none(toy, tmp_path, method, number, noun):
-    names, said, _ = filmed(toy(method), tmp_path, steps=2)
+    names, calls, _ = recorded(toy(method), tmp_path, steps=2)
     assert len(names) == number + 1
-    assert said[1:] == [f"{noun} {index}" for index in range(number)]
+    assert calls[1:] == [f"{noun} {index}" for index in range(number)]
 
 
-def test_a_fine_tuned_run_shows_the_skill_it_kept(toy, tmp_path):
+def test_a_fine_tuned_run_shows_its_skill(toy, tmp_path):
     run = finetune(toy("diayn"), SEEN, out=tmp_path / "tuned", skill=5, steps=1000, progress=False)
     assert np.argmax(run.kept_skill()) == 5
-    assert filmed(run.folder, steps=2)[0] == ["skill_05.mp4", "skills.png"]
-    assert filmed(run.folder, steps=2, skill=7)[0] == ["skill_07.mp4", "skill_07.png"]
-    assert len(filmed(run.folder, steps=2, skill="all")[0]) == 17
+    assert recorded(run.folder, steps=2)[0] == ["skill_05.mp4", "skills.png"]
+    assert recorded(run.folder, steps=2, skill=7)[0] == ["skill_07.mp4", "skill_07.png"]
+    assert len(recorded(run.folder, steps=2, skill="all")[0]) == 17
 
 
-def test_a_mixture_is_one_film(toy, tmp_path):
+def test_a_mixture_is_one_video(toy, tmp_path):
     run = finetune(toy("diayn"), SEEN, out=tmp_path / "tuned", skill="controller", steps=1000, progress=False)
-    assert filmed(run.folder, steps=2)[1:][0] == [("its own render()", 1), "controller"]
+    assert recorded(run.folder, steps=2)[1:][0] == [("its own render()", 1), "controller"]
     with pytest.raises(UserError, match="mixture of its skills; leave --skill out"):
-        filmed(run.folder, skill=2)
+        recorded(run.folder, skill=2)
 
 
-def test_ctrl_c_keeps_the_films_that_are_complete(toy, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_complete_videos(toy, tmp_path, monkeypatch):
     count = [0]
 
-    def stopping(_strip, _frame):
+    def stopping(_sampler, _frame):
         count[0] += 1
         if count[0] == 40:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(video.Strip, "add", stopping)
-    monkeypatch.setattr(video.Strip, "frames", lambda _: [])
+    monkeypatch.setattr(video.FrameSampler, "add", stopping)
+    monkeypatch.setattr(video.FrameSampler, "frames", lambda _: [])
     with pytest.raises(KeyboardInterrupt):
-        filmed(toy("diayn"), tmp_path / "films")
-    assert [path.name for path in (tmp_path / "films").iterdir()] == ["skill_00.mp4"]
+        recorded(toy("diayn"), tmp_path / "videos")
+    assert [path.name for path in (tmp_path / "videos").iterdir()] == ["skill_00.mp4"]
 
 
 def refused(capsys, *arguments):
@@ -197,35 +199,35 @@ def refused(capsys, *arguments):
         (["--skill", "first"], "--skill must be the number of a skill, or all"),
         (["--seed", "1"], "There is no seed 1: .* has 0"),
         (["--steps", "0"], "--steps must be at least 1"),
-        (["--size", "100"], "decides how large; leave --size out"),
+        (["--size", "100"], "renders itself, so its frames cannot be set up: leave --size out"),
         (["--size", "65"], "--size must be an even number between 64 and 1920"),
         (["--shadows"], "leave --shadows out"),
         (["--rollouts", "3"], "--rollouts is for pre-training in mazes"),
     ],
 )
-def test_mistakes_are_told_in_one_line_and_leave_nothing(toy, tmp_path, capsys, arguments, sentence):
-    line = refused(capsys, toy("diayn"), "--out", tmp_path / "films", *arguments)
+def test_refusals_are_one_line_and_leave_nothing(toy, tmp_path, capsys, arguments, sentence):
+    line = refused(capsys, toy("diayn"), "--out", tmp_path / "videos", *arguments)
     assert re.search(sentence, line)
-    assert not (tmp_path / "films").exists()
+    assert not (tmp_path / "videos").exists()
 
 
-def test_more_mistakes(maze, toy, tmp_path, capsys, monkeypatch):
+def test_more_refusals(maze, toy, tmp_path, capsys, monkeypatch):
     assert "does not exist" in refused(capsys, tmp_path / "nowhere")
-    assert "--shadows is for what MuJoCo draws" in refused(capsys, maze, "--shadows")
+    assert "--shadows applies to MuJoCo environments" in refused(capsys, maze, "--shadows")
     (tmp_path / "file").write_text("")
-    assert "choose another --out" in refused(capsys, toy("diayn"), "--out", tmp_path / "file" / "films")
+    assert "choose another --out" in refused(capsys, toy("diayn"), "--out", tmp_path / "file" / "videos")
     monkeypatch.setitem(sys.modules, "av", None)
-    assert 'pip install "skillscape[video]"' in refused(capsys, toy("diayn"), "--out", tmp_path / "films")
-    assert not (tmp_path / "films").exists()
+    assert 'pip install "skillscape[video]"' in refused(capsys, toy("diayn"), "--out", tmp_path / "videos")
+    assert not (tmp_path / "videos").exists()
 
 
-def test_an_environment_that_does_not_draw_itself(toy, tmp_path, capsys, monkeypatch):
+def test_an_environment_that_does_not_render_itself(toy, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("toys.Seen.render", lambda _: None)
-    assert "does not draw itself" in refused(capsys, toy("diayn"), "--out", tmp_path / "films")
-    assert not (tmp_path / "films").exists()
+    assert "does not render itself" in refused(capsys, toy("diayn"), "--out", tmp_path / "videos")
+    assert not (tmp_path / "videos").exists()
 
 
-def test_no_graphics_is_told_in_one_line(walker, capsys, monkeypatch):
+def test_missing_graphics_are_one_line(walker, capsys, monkeypatch):
     def fail(backend):
         raise ImportError(f"no lib{backend}")
 
@@ -238,7 +240,7 @@ def test_no_graphics_is_told_in_one_line(walker, capsys, monkeypatch):
     assert not (walker / "videos").exists()
 
 
-def test_the_command_says_what_draws_and_where_the_films_are(toy, tmp_path, capsys):
+def test_the_command_prints_the_renderer_and_the_paths(toy, tmp_path, capsys):
     capsys.readouterr()
     main(["video", str(toy("diayn")), "--skill", "2", "--steps", "2", "--out", str(tmp_path)])
     printed = capsys.readouterr()
@@ -248,66 +250,66 @@ def test_the_command_says_what_draws_and_where_the_films_are(toy, tmp_path, caps
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("env", "length"), [("walker", 401), ("quadruped", 251), ("jaco", 251)])
-def test_filming_for_real(env, length, tmp_path):
+def test_videos_of_robots(env, length, tmp_path):
     pytest.importorskip("dm_control")
     try:
         backend = camera.rendering_backend()
     except UserError as error:
         pytest.skip(str(error))
     pretrain("diayn", env, preset="smoke", steps=1000, out=tmp_path / "run", progress=False)
-    names, said, out = filmed(tmp_path / "run", skill=3)
+    names, calls, out = recorded(tmp_path / "run", skill=3)
     assert names == ["skill_03.mp4", "skill_03.png"]
-    assert said == [(backend, 1), "skill 3"]
-    film = frames(out / "skill_03.mp4")
-    assert len(film) == length
-    assert film[0].shape == (240, 320, 3)
-    assert film[0].std() > 5
-    assert np.abs(film[0].astype(int) - film[20]).max() > 60
+    assert calls == [(backend, 1), "skill 3"]
+    video_frames = frames(out / "skill_03.mp4")
+    assert len(video_frames) == length
+    assert video_frames[0].shape == (240, 320, 3)
+    assert video_frames[0].std() > 5
+    assert np.abs(video_frames[0].astype(int) - video_frames[20]).max() > 60
     assert (out / "skill_03.mp4").stat().st_size < 1e6
 
 
-def test_what_happens_beside_what_is_imagined(tmp_path, maze):
+def test_real_frames_beside_predictions(tmp_path, maze):
     run = untrained(tmp_path / "images", pretraining("diayn", "maze-pixels/square_a", preset="smoke"))
-    names, said, out = filmed(run.folder, skill=2, imagined=True, steps=8, size=64)
+    names, calls, out = recorded(run.folder, skill=2, imagined=True, steps=8, size=64)
     assert names == ["skill_02-imagined.mp4", "skill_02-imagined.png"]
-    assert said[0] == ("the agent's own images", 1)
-    film = frames(out / names[0])
-    assert film[0].shape == (64, 192, 3)
-    # The maze on the left; an untrained model makes next to nothing of it, seen or imagined.
-    seen = run.config.host_env().reset(0)
-    assert np.abs(film[0][:, :64].astype(int) - seen).mean() < 5
+    assert calls[0] == ("the agent's own images", 1)
+    video_frames = frames(out / names[0])
+    assert video_frames[0].shape == (64, 192, 3)
+    # The maze on the left; an untrained model neither reconstructs nor predicts it.
+    first = run.config.host_env().reset(0)
+    assert np.abs(video_frames[0][:, :64].astype(int) - first).mean() < 5
     for view in (slice(64, 128), slice(128, 192)):
-        assert min(np.abs(frame[:, :64].astype(int) - frame[:, view]).mean() for frame in film) > 20
+        assert min(np.abs(frame[:, :64].astype(int) - frame[:, view]).mean() for frame in video_frames) > 20
     with pytest.raises(UserError, match="--shadows does not go with --imagined"):
-        filmed(run.folder, imagined=True, shadows=True)
+        recorded(run.folder, imagined=True, shadows=True)
     with pytest.raises(UserError, match="has no world model of images"):
-        filmed(maze, imagined=True)
+        recorded(maze, imagined=True)
 
 
 def test_a_maze_from_images_is_shown_like_one_from_positions(tmp_path):
     run = untrained(tmp_path / "images", pretraining("diayn", "maze-pixels/square_a", preset="smoke"))
-    names, said, out = filmed(run.folder, skill=2, steps=3, size=96, rollouts=2)
-    assert said == [("matplotlib", 1), "skill 2"]
+    names, calls, out = recorded(run.folder, skill=2, steps=3, size=96, rollouts=2)
+    assert calls == [("matplotlib", 1), "skill 2"]
     assert frames(out / names[0])[0].shape == (96, 96, 3)
 
 
-def test_open_loop_is_asked_for_frames_that_were_seen_and_for_frames_that_were_not(tmp_path, monkeypatch):
+def test_reconstructions_and_open_loop_predictions(tmp_path, monkeypatch):
     run = untrained(tmp_path / "images", pretraining("diayn", "maze-pixels/square_a", preset="smoke"))
-    dreamed = OpenLoop(run)
-    asked = []
+    open_loop = OpenLoop(run)
+    calls = []
 
     def predict(agent, batch, context):
-        asked.append((context, batch.action.shape, float(batch.first.sum())))
-        return prepared(batch.obs) + context / 255
+        calls.append((context, batch.action.shape, float(batch.first.sum())))
+        return preprocess(batch.obs) + context / 255
 
-    monkeypatch.setattr(dreamed, "_predict", predict)
-    real, understood, imagined = dreamed.play(np.eye(10, dtype=np.float32)[3], 8)
-    assert asked == [(9, (1, 9, 2), 1.0), (CONTEXT, (1, 9, 2), 1.0)]
-    np.testing.assert_array_equal(understood, np.minimum(real.astype(int) + 9, 255))
-    np.testing.assert_array_equal(imagined, np.minimum(real.astype(int) + CONTEXT, 255))
-    dreamed.close()
+    monkeypatch.setattr(open_loop, "_predict", predict)
+    real, reconstructed, predicted = open_loop.run(np.eye(10, dtype=np.float32)[3], 8)
+    assert calls == [(9, (1, 9, 2), 1.0), (CONTEXT, (1, 9, 2), 1.0)]
+    np.testing.assert_array_equal(reconstructed, np.minimum(real.astype(int) + 9, 255))
+    np.testing.assert_array_equal(predicted, np.minimum(real.astype(int) + CONTEXT, 255))
+    open_loop.env.close()
 
 
-def test_states_are_not_imagined(toy):
+def test_open_loop_needs_images(toy):
     with pytest.raises(UserError, match="has no world model of images"):
-        filmed(toy("diayn"), imagined=True)
+        recorded(toy("diayn"), imagined=True)

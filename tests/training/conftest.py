@@ -136,9 +136,9 @@ def watched(monkeypatch, tmp_path):
                 seen.episodes[-1].append(Step(np.array(action), np.array(skill), reward, np.array(next_obs)))
                 super().add(action, skill, reward, discount, next_obs)
 
-            def sample(self, size, visible):
-                seen.draws.append(self.mark().written)
-                return super().sample(size, visible)
+            def sample(self, size, episode_index):
+                seen.draws.append(self.snapshot().written)
+                return super().sample(size, episode_index)
 
         def evaluate(run, params, skill, step):
             seen.measured.append((step, int(params.updates)))

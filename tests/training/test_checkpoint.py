@@ -16,10 +16,10 @@ from skillscape.training.checkpoint import (
     checkpoint_folder,
     checkpoints,
     keep_newest,
+    load_metadata,
     load_newest,
-    load_notes,
     load_tree,
-    load_tree_and_notes,
+    load_tree_and_metadata,
     save_tree,
 )
 
@@ -194,7 +194,7 @@ def change_a_note(folder):
 
 def drop_the_notes(folder):
     description = json.loads((folder / "arrays.json").read_text())
-    del description["notes"]
+    del description["metadata"]
     (folder / "arrays.json").write_text(json.dumps(description))
 
 
@@ -241,7 +241,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("damage", "word"), DAMAGES)
 def test_damage_is_told_in_one_sentence(tmp_path, damage, word):
-    save_tree(tmp_path / "saved", tree(), notes=NOTES)
+    save_tree(tmp_path / "saved", tree(), metadata=NOTES)
     damage(tmp_path / "saved")
     with pytest.raises(UserError, match=word) as caught:
         load_tree(tmp_path / "saved", tree())
@@ -252,7 +252,7 @@ def test_damage_is_told_in_one_sentence(tmp_path, damage, word):
 @pytest.mark.parametrize(("damage", "word"), DAMAGES)
 def test_the_previous_good_checkpoint_is_offered(tmp_path, damage, word):
     for step in (100, 200, 300):
-        save_tree(checkpoint_folder(tmp_path, step), tree(step), notes=NOTES)
+        save_tree(checkpoint_folder(tmp_path, step), tree(step), metadata=NOTES)
     damage(checkpoint_folder(tmp_path, 200))
     damage(checkpoint_folder(tmp_path, 300))
     with pytest.raises(UserError, match=f"{word}.*delete it to go on from .*000000000100") as caught:
@@ -261,16 +261,16 @@ def test_the_previous_good_checkpoint_is_offered(tmp_path, damage, word):
 
 
 def test_notes_come_back_with_their_tree(tmp_path):
-    save_tree(tmp_path / "saved", tree(), notes=NOTES)
-    restored, notes = load_tree_and_notes(tmp_path / "saved", tree(seed=1))
+    save_tree(tmp_path / "saved", tree(), metadata=NOTES)
+    restored, metadata = load_tree_and_metadata(tmp_path / "saved", tree(seed=1))
     assert bits(restored) == bits(tree())
-    assert notes == load_notes(tmp_path / "saved") == NOTES
+    assert metadata == load_metadata(tmp_path / "saved") == NOTES
 
 
 def test_notes_that_were_not_given_are_missed(tmp_path):
     save_tree(tmp_path / "saved", tree())
     with pytest.raises(UserError, match="has no notes"):
-        load_notes(tmp_path / "saved")
+        load_metadata(tmp_path / "saved")
 
 
 def test_a_checkpoint_of_an_earlier_version_is_called_that(tmp_path):

@@ -300,7 +300,7 @@ def test_every_changed_note_of_a_checkpoint_is_damage(half, kind):
     try:
         for _ in range(40):
             values = json.loads(before)
-            replace_a_value(values["notes"], dice)
+            replace_a_value(values["metadata"], dice)
             if json.dumps(values) == json.dumps(json.loads(before)):
                 continue
             path.write_text(json.dumps(values))

@@ -14,7 +14,7 @@ from skillscape.configure import finetuning_of
 from skillscape.errors import Interrupted, UserError
 from skillscape.objectives.aps import APS
 from skillscape.objectives.diayn import DIAYN
-from skillscape.replay import Visible
+from skillscape.replay import EpisodeIndex
 from skillscape.training import host_collector, trainer
 from skillscape.training.host_collector import HostCollector
 from skillscape.training.run import Run, adapted_state
@@ -36,7 +36,7 @@ TINY = Dreamer(
     sequence_length=4,
     horizon=2,
     update_every=10,
-    random_steps=40,
+    warmup_steps=40,
     policy_steps=40,
     replay_capacity=1000,
 )
@@ -93,7 +93,7 @@ def whole(folder_of_wholes):
 def test_it_learns_once_for_every_tenth_step_and_changes_every_part(whole):
     run = Run(whole("vectors"))
     state, _ = run.newest()
-    assert int(state.agent.updates) == (CONFIG.steps - TINY.random_steps) // TINY.update_every
+    assert int(state.agent.updates) == (CONFIG.steps - TINY.warmup_steps) // TINY.update_every
     before = init_state(CONFIG, run.spec).agent
     for part in ("world", "actor", "critic"):
         old, new = getattr(before, part).params, getattr(state.agent, part).params
@@ -129,20 +129,20 @@ def test_images_go_to_a_buffer_of_bytes_and_their_moments_stay_with_the_agent(wh
     assert "replay/obs.f32" not in found
     frames = Run(whole("images")).newest()[0].agent.frames
     # One frame of each sequence of every update.
-    updates = (CONFIG.steps - TINY.random_steps) // TINY.update_every
+    updates = (CONFIG.steps - TINY.warmup_steps) // TINY.update_every
     assert float(frames.moments.count) == pytest.approx(updates * TINY.batch_size, abs=0.01)
 
 
 def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
     tuned = replace(
-        CONFIG, phase="finetune", task=CONFIG.env, backbone=TINY.for_task(pretrained=True), steps=30, skill="1"
+        CONFIG, phase="finetune", task=CONFIG.env, backbone=TINY.task_config(pretrained=True), steps=30, skill="1"
     )
     folders = [tmp_path / "random", tmp_path / "policy"]
-    train(folders[0], replace(tuned, backbone=TINY.for_task(pretrained=False)))
+    train(folders[0], replace(tuned, backbone=TINY.task_config(pretrained=False)))
     train(folders[1], tuned)
     actions = [np.fromfile(folder / "replay" / "action.f32", np.float32) for folder in folders]
     assert not np.array_equal(*actions)
-    carries = [Run(folder).newest()[1]["lanes"]["carry"] for folder in folders]
+    carries = [Run(folder).newest()[1]["envs"]["carry"] for folder in folders]
     # Random steps need no memory; the policy's memory is not empty in the middle of an episode.
     assert not np.any(carries[0][0])
     assert np.any(carries[1][0])
@@ -172,7 +172,7 @@ def test_what_is_learned_after_the_choice_of_a_skill_is_under_that_skill(tmp_pat
         return step
 
     monkeypatch.setattr(host_collector, "compiled_update", watched)
-    tuned = replace(CONFIG, phase="finetune", task=CONFIG.env, backbone=TINY.for_task(pretrained=True), steps=80)
+    tuned = replace(CONFIG, phase="finetune", task=CONFIG.env, backbone=TINY.task_config(pretrained=True), steps=80)
     grid = train(tmp_path / "grid", replace(tuned, skill="grid"))
     chosen = grid.kept_skill()
     acted = np.fromfile(grid.folder / "replay" / "skill.f32", np.float32).reshape(-1, 3)
@@ -209,10 +209,10 @@ def end_after(monkeypatch, steps):
     monkeypatch.setattr(toys.Toy, "step", stepping)
 
 
-@pytest.mark.parametrize(("random_steps", "episodes"), [(10, 20), (40, 20), (60, 30)])
-def test_episodes_that_always_end_before_a_sequence_are_told(tmp_path, monkeypatch, random_steps, episodes):
+@pytest.mark.parametrize(("warmup_steps", "episodes"), [(10, 20), (40, 20), (60, 30)])
+def test_episodes_that_always_end_before_a_sequence_are_told(tmp_path, monkeypatch, warmup_steps, episodes):
     end_after(monkeypatch, 2)
-    backbone, evaluation = replace(TINY, random_steps=random_steps), EvaluationConfig(20, 1)
+    backbone, evaluation = replace(TINY, warmup_steps=warmup_steps), EvaluationConfig(20, 1)
     config = replace(CONFIG, backbone=backbone, evaluation=evaluation)
     told = (
         f"longest of the first {episodes} episodes of {CONFIG.env} has 2 steps, but sequences of 4 states are learned "
@@ -236,7 +236,7 @@ def test_a_run_that_has_learned_goes_on_where_the_episodes_become_too_short():
     rows = np.array([(3 * number, 2, 1, 0) for number in range(30)])
 
     def check(some):
-        collector._check_lengths(Visible(some, 2 * np.arange(1, len(some) + 1)))
+        collector._check_lengths(EpisodeIndex(some, 2 * np.arange(1, len(some) + 1)))
 
     check(rows[:0])
     check(rows[:19])

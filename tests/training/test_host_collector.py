@@ -32,9 +32,9 @@ from skillscape.training.state import init_state
 pytestmark = pytest.mark.usefixtures("_toy_loop")
 
 
-def updates_before(step, random_steps=RANDOM, every=2):
-    """One update at every second step from ``random_steps`` on, counted as the benchmark does."""
-    return sum(1 for at in range(random_steps, step) if at % every == 0)
+def updates_before(step, warmup_steps=RANDOM, every=2):
+    """One update at every second step from ``warmup_steps`` on, counted as the benchmark does."""
+    return sum(1 for at in range(warmup_steps, step) if at % every == 0)
 
 
 def block_start(step):
@@ -46,17 +46,17 @@ def block_start(step):
 # When learning happens
 
 
-@pytest.mark.parametrize(("random_steps", "every"), [(40, 2), (41, 2), (40, 3), (67, 1), (0, 2)])
-def test_one_update_for_every_second_step_once_random_steps_are_over(watched, random_steps, every):
-    run, seen = watched(a_config(backbone=Counter(random_steps=random_steps, update_every=every)))
+@pytest.mark.parametrize(("warmup_steps", "every"), [(40, 2), (41, 2), (40, 3), (67, 1), (0, 2)])
+def test_one_update_for_every_second_step_once_random_steps_are_over(watched, warmup_steps, every):
+    run, seen = watched(a_config(backbone=Counter(warmup_steps=warmup_steps, update_every=every)))
     # Before the first episode is complete, and until the next block, there is nothing to learn from.
-    assert len(seen.draws) == updates_before(STEPS, max(random_steps, toys.HORIZON), every)
+    assert len(seen.draws) == updates_before(STEPS, max(warmup_steps, toys.HORIZON), every)
     assert int(run.newest()[0].agent.updates) == len(seen.draws)
 
 
 def test_the_count_of_the_benchmark():
     collector = object.__new__(HostCollector)
-    collector._config = a_config(backbone=Counter(random_steps=4000))
+    collector._config = a_config(backbone=Counter(warmup_steps=4000))
     blocks = [(begin, begin + 10) for begin in range(0, 100_010, 10)]
     assert sum(collector._updates(*block) for block in blocks) == 48_005
 
@@ -69,7 +69,7 @@ def test_a_block_acts_with_the_policy_of_its_start(watched):
 
 @pytest.mark.parametrize("make", [a_config, finetuning_config], ids=["pretrain", "finetune"])
 def test_both_phases_begin_with_uniform_random_actions(watched, make):
-    _, seen = watched(make(backbone=Counter(random_steps=100), every=100))
+    _, seen = watched(make(backbone=Counter(warmup_steps=100), every=100))
     early = np.concatenate([step.action for step in seen.steps[:100]])
     assert scipy.stats.kstest(early, scipy.stats.uniform(-1, 2).cdf).pvalue > 0.01
     assert len(np.unique(early)) == len(early)
@@ -142,11 +142,11 @@ def test_going_back_is_to_before_the_newest_block(tmp_path):
     try:
         for _ in range(6):
             collector.advance()
-        before = collector.step, collector.state, collector.metrics, collector.notes()
+        before = collector.step, collector.state, collector.metrics, collector.metadata()
         collector.advance()
-        assert (collector.step, collector.notes()) != (before[0], before[3])
+        assert (collector.step, collector.metadata()) != (before[0], before[3])
         collector.rewind()
-        assert (collector.step, collector.state, collector.metrics, collector.notes()) == before
+        assert (collector.step, collector.state, collector.metrics, collector.metadata()) == before
     finally:
         collector.close()
 
@@ -175,17 +175,17 @@ def test_episodes_that_are_always_cut_before_a_return_are_told(tmp_path, monkeyp
         state, _ = train(tmp_path / "run", a_config()).newest()
         assert int(state.agent.updates) == updates_before(STEPS)
         return
-    told = r"2 steps, but returns over 3 steps are learned from; .*--force and set --backbone.steps-ahead to at most 2"
+    told = r"2 steps, but returns over 3 steps are learned from; .*--force and set --backbone.nstep to at most 2"
     with pytest.raises(UserError, match=told):
         train(tmp_path / "run", a_config())
 
 
-@pytest.mark.parametrize(("random_steps", "steps"), [(0, 100), (40, 39)])
-def test_skills_are_not_judged_by_steps_that_are_not_taken(random_steps, steps):
-    config = finetuning_config(skill="regress", backbone=Counter(random_steps=random_steps), steps=steps)
-    with pytest.raises(UserError, match=f"by the {random_steps} steps before learning begins, but --steps is {steps}"):
+@pytest.mark.parametrize(("warmup_steps", "steps"), [(0, 100), (40, 39)])
+def test_skills_are_not_judged_by_steps_that_are_not_taken(warmup_steps, steps):
+    config = finetuning_config(skill="regress", backbone=Counter(warmup_steps=warmup_steps), steps=steps)
+    with pytest.raises(UserError, match=f"by the {warmup_steps} steps before learning begins, but --steps is {steps}"):
         config.check_env(config.spec())
-    enough = finetuning_config(skill="regress", backbone=Counter(random_steps=40), steps=40)
+    enough = finetuning_config(skill="regress", backbone=Counter(warmup_steps=40), steps=40)
     enough.check_env(enough.spec())
 
 
@@ -197,7 +197,7 @@ def test_environments_are_closed_where_a_run_cannot_begin(tmp_path, monkeypatch,
     state = init_state(run.config, run.spec)
     collector = HostCollector(run, state, None)
     collector.advance()
-    notes = collector.notes()
+    metadata = collector.metadata()
     collector.close()
     del closed[:]
     if when == "made":
@@ -205,7 +205,7 @@ def test_environments_are_closed_where_a_run_cannot_begin(tmp_path, monkeypatch,
     else:
         monkeypatch.setattr(toys.Toy, "step", _broken)
     with pytest.raises((EnvFault, UserError), match="no room" if when == "made" else "ZeroDivisionError"):
-        HostCollector(run, state, notes)
+        HostCollector(run, state, metadata)
     assert len(closed) == 3
 
 

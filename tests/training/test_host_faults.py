@@ -95,7 +95,7 @@ def refused_on_resume(tmp_path, monkeypatch, env="Toy-v0"):
         with pytest.raises(Interrupted):
             train(tmp_path / "run", a_config(env))
     before = saved_steps(tmp_path / "run")
-    with pytest.raises(UserError, match=r"does not repeat itself.*seed the environment"):
+    with pytest.raises(UserError, match=r"is not deterministic.*seed the environment"):
         train(tmp_path / "run", a_config(env))
     assert saved_steps(tmp_path / "run") == before
 
@@ -128,8 +128,8 @@ def test_an_episode_that_ends_when_it_is_played_again_is_refused(tmp_path, monke
         return obs, reward, self.time == after, cut, told
 
     monkeypatch.setattr(toys.Toy, "step", stepping)
-    assert len(Run(tmp_path / "run").newest()[1]["lanes"]["episodes"][0]["action"]) == 10
-    with pytest.raises(UserError, match="does not repeat itself"):
+    assert len(Run(tmp_path / "run").newest()[1]["envs"]["episodes"][0]["action"]) == 10
+    with pytest.raises(UserError, match="is not deterministic"):
         train(tmp_path / "run", a_config())
 
 
@@ -142,9 +142,9 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(tmp_path, monkeypatch):
         with pytest.raises(Interrupted):
             train(tmp_path / "run", a_config())
     run = Run(tmp_path / "run")
-    state, notes = run.newest()
-    lanes, replay = notes["lanes"], notes["replay"]
-    (episode,) = lanes["episodes"]
+    state, metadata = run.newest()
+    envs, replay = metadata["envs"], metadata["replay"]
+    (episode,) = envs["episodes"]
     for spoil in (
         {"replay": {**replay, "generator": {"bit_generator": "other"}}},
         {"replay": {**replay, "episodes": "many"}},
@@ -152,19 +152,19 @@ def test_a_checkpoint_that_does_not_fit_is_one_sentence(tmp_path, monkeypatch):
         {"step": None},
         {"skill": "none"},
         {"skill": [1.0]},
-        {"lanes": None},
-        {"lanes": {**lanes, "skills": [[1.0]]}},
-        {"lanes": {**lanes, "carry": None}},
-        {"lanes": {**lanes, "carry": []}},
-        {"lanes": {**lanes, "episodes": [episode, episode]}},
-        {"lanes": {**lanes, "episodes": [{**episode, "action": episode["action"][1:]}]}},
-        {"lanes": {**lanes, "episodes": [{**episode, "action": [[0.0]] * len(episode["action"])}]}},
+        {"envs": None},
+        {"envs": {**envs, "skills": [[1.0]]}},
+        {"envs": {**envs, "carry": None}},
+        {"envs": {**envs, "carry": []}},
+        {"envs": {**envs, "episodes": [episode, episode]}},
+        {"envs": {**envs, "episodes": [{**episode, "action": episode["action"][1:]}]}},
+        {"envs": {**envs, "episodes": [{**episode, "action": [[0.0]] * len(episode["action"])}]}},
         {"metrics": [1]},
     ):
-        run.save(state, {**notes, **spoil})
+        run.save(state, {**metadata, **spoil})
         with pytest.raises(UserError, match="does not fit this run; delete it"):
             train(tmp_path / "run", a_config())
-    run.save(state, notes)
+    run.save(state, metadata)
     train(tmp_path / "run", a_config())
 
 

@@ -197,13 +197,13 @@ def finetuning_config(**changes):
 @pytest.fixture
 def tried(monkeypatch):
     """The episodes by which skills were judged, a list for every time."""
-    trials, judge = [], jit_collector.judged_skill
+    trials, judge = [], jit_collector.selected_skill
 
-    def watched(run, state, segments):
-        trials.append(segments)
-        return judge(run, state, segments)
+    def watched(run, state, trajectories):
+        trials.append(trajectories)
+        return judge(run, state, trajectories)
 
-    monkeypatch.setattr(jit_collector, "judged_skill", watched)
+    monkeypatch.setattr(jit_collector, "selected_skill", watched)
     return trials
 
 
@@ -236,10 +236,10 @@ def test_skills_of_the_prior_are_drawn_for_every_episode(tmp_path):
 def test_the_first_iteration_of_a_run_that_judges_skills_tries_them_and_learns_nothing(tmp_path, tried, skill):
     config = finetuning_config(skill=skill, backbone=Compass(episodes=16), steps=4000)
     run = trained(tmp_path / "run", config)
-    (segments,) = tried
-    assert len(segments) == 16
-    tries = [int(np.argmax(segment.skill[0])) for segment in segments]
-    assert all((segment.skill == segment.skill[0]).all() for segment in segments)
+    (trajectories,) = tried
+    assert len(trajectories) == 16
+    tries = [int(np.argmax(trajectory.skill[0])) for trajectory in trajectories]
+    assert all((trajectory.skill == trajectory.skill[0]).all() for trajectory in trajectories)
     if skill == "grid":
         assert tries == 4 * list(range(SKILLS))
     assert set(tries) == set(range(SKILLS))
@@ -262,8 +262,8 @@ def test_a_skill_is_inferred_by_the_model_of_the_pre_training(tmp_path, tried):
     model = method.init(jax.random.key(5), Spec((2,), 2))
     run.keep_model(model)
     train_runs([run], measure)
-    (segments,) = tried
-    obs, reward = (np.concatenate([segment[field] for segment in segments]) for field in (0, 2))
+    (trajectories,) = tried
+    obs, reward = (np.concatenate([trajectory[field] for trajectory in trajectories]) for field in (0, 2))
     assert reward.max() > 0
     inferred = method.infer_skill(model, jnp.asarray(obs), jnp.asarray(reward))
     np.testing.assert_allclose(run.kept_skill(), inferred, atol=1e-5)
@@ -296,10 +296,10 @@ def test_ppo_settles_on_a_skill_and_goes_on_to_the_same_numbers_after_a_stop(tmp
     assert float(run.kept_skill().sum()) == 1
 
 
-@pytest.mark.parametrize("notes", [{}, {"skill": "best"}, {"skill": [1.0]}])
-def test_a_checkpoint_that_does_not_fit_is_one_sentence(tmp_path, notes):
+@pytest.mark.parametrize("metadata", [{}, {"skill": "best"}, {"skill": [1.0]}])
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(tmp_path, metadata):
     run = Run.create(tmp_path / "run", finetuning_config(skill="1"))
-    run.save(init_state(run.config, run.spec), notes)
+    run.save(init_state(run.config, run.spec), metadata)
     with pytest.raises(UserError, match="does not fit this run; delete it"):
         train_runs([run], measure)
 
@@ -309,10 +309,10 @@ def test_going_back_is_to_before_the_newest_iteration(tmp_path):
     env = run.config.make_env()
     collector = JitCollector(run, env, compiled_iteration(run, env), init_state(run.config, run.spec), None)
     for _ in range(2):  # the trial, and what is learned from
-        before = collector.step, collector.state, collector.metrics, collector.notes()
+        before = collector.step, collector.state, collector.metrics, collector.metadata()
         collector.advance()
-        assert collector.notes()["skill"] is not None
+        assert collector.metadata()["skill"] is not None
         collector.rewind()
-        assert (collector.step, collector.state, collector.metrics, collector.notes()) == before
+        assert (collector.step, collector.state, collector.metrics, collector.metadata()) == before
         collector.advance()
     assert collector.step == 800

@@ -16,8 +16,8 @@ from skillscape.training import host_collector
 pytestmark = pytest.mark.usefixtures("_quick_compilation")
 
 BACKBONES = {
-    "ddpg": DDPG(width=4, batch_size=4, random_steps=60),
-    "sac": SAC(hidden=(4,), batch_size=4, random_steps=60),
+    "ddpg": DDPG(width=4, batch_size=4, warmup_steps=60),
+    "sac": SAC(hidden=(4,), batch_size=4, warmup_steps=60),
     "dreamer": Dreamer(
         embedding=4,
         memory=4,
@@ -30,7 +30,7 @@ BACKBONES = {
         sequence_length=4,
         horizon=2,
         update_every=10,
-        random_steps=60,
+        warmup_steps=60,
         replay_capacity=1000,
     ),
 }

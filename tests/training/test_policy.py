@@ -338,7 +338,7 @@ def test_the_skill_that_a_fine_tuning_kept_is_shared_with_it(runs, tmp_path):
 def test_notes_that_tell_nonsense_are_refused_in_one_sentence(runs, tmp_path, monkeypatch, name, value, answer):
     shutil.copytree(runs("ddpg").folder / "skills", tmp_path / "skills")
     description = json.loads((tmp_path / "skills" / "arrays.json").read_text())
-    description["notes"][name] = value
+    description["metadata"][name] = value
     (tmp_path / "skills" / "arrays.json").write_text(json.dumps(description))
     # As if somebody had made the checksum fit.
     monkeypatch.setattr("skillscape.training.checkpoint._checksum", lambda *_: description["sha256"])

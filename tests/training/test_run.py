@@ -152,7 +152,7 @@ def test_what_cannot_be_trained_cannot_be_opened(tmp_path, part, name, value):
     [
         ("objective", "number_of_skills", -1),
         ("backbone", "width", 0),
-        ("backbone", "random_steps", -1),
+        ("backbone", "warmup_steps", -1),
         ("evaluation", "episodes", 0),
         ("evaluation", "every", -5),
         (None, "steps", 2**31),
@@ -259,9 +259,9 @@ def test_two_checkpoints_are_kept(trained):
     run = trained()
     run.save(state_at(run, 1300), {"skill": None})
     assert sorted(path.name for path in run.checkpoints.iterdir()) == ["000000001200", "000000001300"]
-    state, notes = run.newest()
+    state, metadata = run.newest()
     assert int(state.step) == 1300
-    assert notes == {"skill": None}
+    assert metadata == {"skill": None}
 
 
 def test_the_skill_that_a_fine_tuning_kept_acts(trained):
@@ -277,10 +277,10 @@ def test_a_pre_training_keeps_no_skill(trained):
     np.testing.assert_array_equal(run.policy().skill, np.eye(16)[0])
 
 
-@pytest.mark.parametrize("notes", [{}, {"skill": "three"}, {"skill": [[1], [2, 3]]}])
-def test_a_checkpoint_that_does_not_say_which_skill_acts_is_refused(trained, notes):
+@pytest.mark.parametrize("metadata", [{}, {"skill": "three"}, {"skill": [[1], [2, 3]]}])
+def test_a_checkpoint_that_does_not_say_which_skill_acts_is_refused(trained, metadata):
     run = trained(phase="finetune", task=HOST, skill="15")
-    run.save(state_at(run, 1300), notes)
+    run.save(state_at(run, 1300), metadata)
     with pytest.raises(UserError, match="does not say which skill acts"):
         run.trained_policy()
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.errors import UserError
 from skillscape.objectives.base import Objective
-from skillscape.replay import Replay, Visible
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Spec
 
 Agent = TypeVar("Agent")
@@ -47,7 +47,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """A fresh agent; reads ``objective.skills`` and ``objective.critic_head``, nothing else."""
 
     @abstractmethod
-    def for_task(self, *, pretrained: bool) -> "Backbone[Agent, Batch]":
+    def task_config(self, *, pretrained: bool) -> "Backbone[Agent, Batch]":
         """The settings to learn a task's own reward with, after pre-training or from scratch."""
 
     @abstractmethod
@@ -112,14 +112,14 @@ class Backbone(ABC, Generic[Agent, Batch]):
         raise TypeError(f"{type(self).__name__} does not learn from replay and has no schedule.")
 
     def sample(
-        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
     ) -> Batch | None:
         """What one call of ``learn`` takes, drawn from the visible episodes; None while nothing can be drawn.
 
         ``updates``: learning steps of the objective's own model, ``objective.updates_per_step``; ``skill``: the one
         that was chosen to go on with, whichever skills acted before.
         """
-        del replay, visible, updates, skill
+        del replay, episode_index, updates, skill
         raise TypeError(f"{type(self).__name__} does not learn from replay and draws nothing from it.")
 
     def too_short(self, steps: int) -> TooShort | None:

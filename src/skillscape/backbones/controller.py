@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from skillscape.nets import MLP
 
-Policy = TypeVar("Policy", bound=eqx.Module)
+PolicyNet = TypeVar("PolicyNet", bound=eqx.Module)
 
 
 def silenced(network: MLP) -> MLP:
@@ -21,9 +21,9 @@ def silenced(network: MLP) -> MLP:
     return silent
 
 
-def controlled(policy: Policy, network: MLP) -> Policy:
+def controlled(policy: PolicyNet, network: MLP) -> PolicyNet:
     """The policy with this network as its ``controller``, at first a uniform mixture."""
-    with_it: Policy = eqx.tree_at(
+    with_it: PolicyNet = eqx.tree_at(
         lambda net: net.controller, policy, silenced(network), is_leaf=lambda leaf: leaf is None
     )
     return with_it

@@ -17,13 +17,12 @@ from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.base import TooShort, VectorBackbone
 from skillscape.backbones.controller import controlled, mixture
-from skillscape.backbones.off_policy import improve_critic, lower_value, rewarded, sample_transitions, value_width
 from skillscape.dists import TruncatedNormal
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, ema, gradient_step, learner
+from skillscape.optim import TrainState, adam, ema, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
-from skillscape.replay import Replay, Visible
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 
@@ -116,8 +115,8 @@ class Critic(eqx.Module):
 class DDPGAgent(NamedTuple):
     """Actor and critic with their optimisers, and the slowly following copy of the critic."""
 
-    actor: Learner[Actor]
-    critic: Learner[Critic]
+    actor: TrainState[Actor]
+    critic: TrainState[Critic]
     target: Critic
 
 
@@ -136,17 +135,17 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     """Adam's step size for actor and critic."""
     discount: Annotated[float, FRACTION] = 0.99
     """Discount factor γ."""
-    steps_ahead: Annotated[int, POSITIVE] = 3
+    nstep: Annotated[int, POSITIVE] = 3
     """n of the n-step returns."""
-    target_rate: Annotated[float, FRACTION, POSITIVE] = 0.01
+    tau: Annotated[float, FRACTION, POSITIVE] = 0.01
     """τ: how far the target critic moves at each learning step."""
-    action_deviation: Annotated[float, POSITIVE] = 0.2
+    action_std: Annotated[float, POSITIVE] = 0.2
     """Standard deviation of the policy's action noise, in pre-training and in fine-tuning."""
     noise_clip: Annotated[float, POSITIVE] = 0.3
     """How far from its mean an action may be in the losses; acting does not clip."""
     update_every: Annotated[int, POSITIVE] = 2
     """Environment steps for each learning step."""
-    random_steps: Annotated[int, NON_NEGATIVE] = 4_000
+    warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
     """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
     replay_capacity: Annotated[int, POSITIVE] = 1_000_000
     """Transitions that the replay buffer holds."""
@@ -164,10 +163,10 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         inputs = self.observation_width(env_spec) + objective.skills.width
         actor_key, critic_key = jax.random.split(key)
         actor = Actor.create(actor_key, inputs, self.width, env_spec.action_dim)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, value_width(objective))
-        return DDPGAgent(learner(self._transform, actor), learner(self._transform, critic), critic)
+        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, objective.critic_width)
+        return DDPGAgent(TrainState.create(self._transform, actor), TrainState.create(self._transform, critic), critic)
 
-    def for_task(self, *, pretrained: bool) -> "DDPG":
+    def task_config(self, *, pretrained: bool) -> "DDPG":
         """Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with."""
         del pretrained
         return replace(self, pairs="n-step")
@@ -181,19 +180,21 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         fresh = Critic.create(critic_key, inputs, width, outputs)
         critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
         target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
-        return DDPGAgent(learner(self._transform, agent.actor.params), learner(self._transform, critic), target)
+        return DDPGAgent(
+            TrainState.create(self._transform, agent.actor.params), TrainState.create(self._transform, critic), target
+        )
 
     def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
         """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
         network = MLP.create(key, self.observation_width(env_spec), (self.width,), skills)
-        return agent._replace(actor=learner(self._transform, controlled(agent.actor.params, network)))
+        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
 
     def policy_params(self, agent: DDPGAgent) -> Actor:
         """The actor is all that acting reads."""
         return agent.actor.params
 
     def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> TruncatedNormal:
-        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_deviation)
+        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_std)
 
     def act(
         self,
@@ -220,64 +221,79 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     def schedule(self) -> Schedule:
         """When to act at random, learn, and from how much."""
         return Schedule(
-            self.random_steps,
+            self.warmup_steps,
             self.update_every,
             self.batch_size,
-            self.steps_ahead,
+            self.nstep,
             self.discount,
             self.replay_capacity,
         )
 
     def sample(
-        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
     ) -> Transitions | None:
         """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
         del skill
-        return sample_transitions(replay, visible, self.batch_size * updates)
+        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
 
     def too_short(self, steps: int) -> TooShort | None:
         """An n-step return needs n steps."""
-        if steps >= self.steps_ahead:
+        if steps >= self.nstep:
             return None
-        return TooShort(f"returns over {self.steps_ahead} steps", "steps_ahead", steps)
+        return TooShort(f"returns over {self.nstep} steps", "nstep", steps)
 
     def learn(
         self, agent: DDPGAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
         """Batch → model update → rewards → critic → actor → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        batch, reward, objective_state, metrics = rewarded(
-            objective, objective_state, batch, self._experience, model_key, reward_key
-        )
+        # An objective of several updates per step gets a part of the batch for each; the agent learns from the last.
+        parts = batch.split(objective.updates_per_step)
+        metrics: Metrics = {}
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
+        batch = parts[-1]
+        objective_state, reward, reward_metrics = objective.reward(objective_state, self._experience(batch), reward_key)
+        reward = jax.lax.stop_gradient(reward)
+        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
+
         next_obs, discount = self._next(batch)
-        next_action = self._policy(agent.actor.params, next_obs, batch.skill).sample(
-            jax.random.normal(target_key, batch.action.shape), self.noise_clip
+        next_policy = self._policy(agent.actor.params, next_obs, batch.skill)
+        next_action = next_policy.sample(jax.random.normal(target_key, batch.action.shape), self.noise_clip)
+        next_value = jnp.min(jax.vmap(agent.target)(next_obs, batch.skill, next_action), axis=-1)
+        value_target = reward + discount * next_value
+        critic, critic_metrics = gradient_step(
+            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
         )
-        next_value = lower_value(agent.target, next_obs, batch.skill, next_action)
-        critic, critic_metrics = improve_critic(self._transform, agent.critic, batch, reward + discount * next_value)
         noise = jax.random.normal(actor_key, batch.action.shape)
-        actor, actor_metrics = self._improve_actor(agent.actor, critic.params, batch, noise)
-        target = ema(agent.target, critic.params, self.target_rate)
+        actor, actor_metrics = gradient_step(
+            self._transform, lambda actor: self.actor_loss(actor, critic.params, batch, noise), agent.actor
+        )
+        target = ema(agent.target, critic.params, self.tau)
         return DDPGAgent(actor, critic, target), objective_state, {**metrics, **critic_metrics, **actor_metrics}
 
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
+    def actor_loss(
+        self, actor: Actor, critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """−E[min Q(s, z, a)]: the deterministic policy gradient through the smaller of the two values."""
+        action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
+        value = jnp.mean(jnp.min(jax.vmap(critic)(batch.obs, batch.skill, action), axis=-1))
+        return -value, {"actor_loss": -value}
+
     def _next(self, batch: Transitions) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-        """The state that an action is judged by, and what its value counts for."""
+        """The state to bootstrap from, and the discount of its value."""
         if self.pairs == "one-step":
             return batch.next_obs, batch.next_discount
-        return batch.end_obs, batch.discount
+        return batch.bootstrap_obs, batch.discount
 
     def _experience(self, batch: Transitions) -> Experience:
-        """What objectives see of a batch."""
+        """The batch as objectives see it."""
         return Experience(batch.obs, batch.action, self._next(batch)[0], batch.skill, batch.reward)
-
-    def _improve_actor(
-        self, actor: Learner[Actor], critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
-    ) -> tuple[Learner[Actor], Metrics]:
-        """Deterministic policy gradient through the smaller of the two values."""
-
-        def loss(actor: Actor) -> tuple[Float[Array, ""], Metrics]:
-            action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
-            value = jnp.mean(lower_value(critic, batch.obs, batch.skill, action))
-            return -value, {"actor_loss": -value}
-
-        return gradient_step(self._transform, loss, actor)

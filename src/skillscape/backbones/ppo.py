@@ -15,7 +15,7 @@ from skillscape.backbones.controller import controlled, mixture
 from skillscape.dists import Beta
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
 from skillscape.stats import Moments
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Rollout
@@ -36,7 +36,7 @@ class ActorCritic(eqx.Module):
 class PPOAgent(NamedTuple):
     """Networks with their optimiser, and the moments that inputs are normalised with."""
 
-    networks: Learner[ActorCritic]
+    networks: TrainState[ActorCritic]
     moments: Moments
 
 
@@ -56,7 +56,7 @@ def advantages(
     last: Float[Array, "t e"],
     value: Float[Array, "t e"],
     next_value: Float[Array, "t e"],
-    trace_decay: float,
+    gae_lambda: float,
 ) -> Float[Array, "t e"]:
     """Generalised advantage estimates (Schulman et al., 2016), cut at episode ends.
 
@@ -69,7 +69,7 @@ def advantages(
         carry: Float[Array, " e"], step: tuple[Float[Array, " e"], Float[Array, " e"], Float[Array, " e"]]
     ) -> tuple[Float[Array, " e"], Float[Array, " e"]]:
         error, factor, end = step
-        carry = error + factor * trace_decay * (1 - end) * carry
+        carry = error + factor * gae_lambda * (1 - end) * carry
         return carry, carry
 
     return jax.lax.scan(backward, jnp.zeros_like(value[0]), (errors, discount, last), reverse=True)[1]
@@ -89,7 +89,7 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     """Widths of the hidden layers of policy and value network."""
     discount: Annotated[float, FRACTION] = 0.99
     """Discount factor γ."""
-    trace_decay: Annotated[float, FRACTION] = 0.98
+    gae_lambda: Annotated[float, FRACTION] = 0.98
     """λ of the generalised advantages."""
     clip: Annotated[float, POSITIVE] = 0.2
     """ε of the clipped objective."""
@@ -109,9 +109,9 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     """Weight of the value network's error in the loss."""
     skill_scale: Annotated[float, POSITIVE] = 3.0
     """Factor on the skill at the networks' input; at one, fresh skills act so much alike that none has a region."""
-    normalise_inputs: bool = True
+    normalize_obs: bool = True
     """Standardise observations by their running moments: a skill then weighs as much beside them in every maze."""
-    least_concentration: float = 1.05
+    min_concentration: float = 1.05
     """Lower bound of the Beta's α and β; above one the density has one peak."""
 
     @property
@@ -126,9 +126,9 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
             policy=MLP.create(policy_key, inputs, self.hidden, 2 * env_spec.action_dim),
             value=MLP.create(value_key, inputs, self.hidden, 1),
         )
-        return PPOAgent(learner(self._transform, networks), Moments.create(env_spec.obs_shape))
+        return PPOAgent(TrainState.create(self._transform, networks), Moments.create(env_spec.obs_shape))
 
-    def for_task(self, *, pretrained: bool) -> "PPO":
+    def task_config(self, *, pretrained: bool) -> "PPO":
         """The same settings."""
         del pretrained
         return self
@@ -140,19 +140,19 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
             sizes = [layer.weight.shape for layer in networks.value.layers]
             value = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
             networks = ActorCritic(networks.policy, value, networks.controller)
-        return PPOAgent(learner(self._transform, networks), agent.moments)
+        return PPOAgent(TrainState.create(self._transform, networks), agent.moments)
 
     def with_controller(self, agent: PPOAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> PPOAgent:
         """The agent with a fresh controller over its skills and a fresh optimiser."""
         network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
-        return agent._replace(networks=learner(self._transform, controlled(agent.networks.params, network)))
+        return agent._replace(networks=TrainState.create(self._transform, controlled(agent.networks.params, network)))
 
     def policy_params(self, agent: PPOAgent) -> PPOAgent:
         """All of it: a policy reads the moments of its inputs too."""
         return agent
 
     def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
-        normalised = agent.moments.normalise(obs) if self.normalise_inputs else obs
+        normalised = agent.moments.normalise(obs) if self.normalize_obs else obs
         return jnp.concatenate([normalised, self.skill_scale * skill], axis=-1)
 
     def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
@@ -174,7 +174,7 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         return Beta(alpha, beta)
 
     def _concentrations(self, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
-        return jax.nn.softplus(logits) + self.least_concentration
+        return jax.nn.softplus(logits) + self.min_concentration
 
     def act(
         self,
@@ -224,7 +224,7 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         )
         objective_state, reward, reward_metrics = objective.reward(objective_state, flat, reward_key)
         agent, policy_metrics = self._improve(agent, batch, reward.reshape(batch.reward.shape), policy_key)
-        metrics = {"reward": jnp.mean(reward), "reward_deviation": jnp.std(reward)}
+        metrics = {"reward": jnp.mean(reward), "reward_std": jnp.std(reward)}
         return agent, objective_state, {**model_metrics, **reward_metrics, **policy_metrics, **metrics}
 
     def _improve(
@@ -237,7 +237,7 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         action = _flatten(batch.action)
         value = jax.vmap(networks.value)(inputs)[:, 0].reshape(reward.shape)
         next_value = jax.vmap(networks.value)(next_inputs)[:, 0].reshape(reward.shape)
-        advantage = advantages(reward, self.discount * batch.discount, batch.last, value, next_value, self.trace_decay)
+        advantage = advantages(reward, self.discount * batch.discount, batch.last, value, next_value, self.gae_lambda)
         samples = Sample(
             inputs=inputs,
             action=action,
@@ -247,14 +247,12 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         )
 
         def improve(
-            learner: Learner[ActorCritic], step: tuple[Sample, RandomKey]
-        ) -> tuple[Learner[ActorCritic], Metrics]:
-            return gradient_step(self._transform, lambda networks: self._loss(networks, step[0]), learner)
+            networks: TrainState[ActorCritic], step: tuple[Sample, RandomKey]
+        ) -> tuple[TrainState[ActorCritic], Metrics]:
+            return gradient_step(self._transform, lambda params: self._loss(params, step[0]), networks)
 
-        networks_learner, metrics = _in_minibatches(
-            improve, agent.networks, samples, self.epochs, self.minibatches, key
-        )
-        return PPOAgent(networks_learner, agent.moments.include(_flatten(batch.obs))), {
+        trained, metrics = _in_minibatches(improve, agent.networks, samples, self.epochs, self.minibatches, key)
+        return PPOAgent(trained, agent.moments.include(_flatten(batch.obs))), {
             **metrics,
             "value": jnp.mean(value),
         }

@@ -17,13 +17,12 @@ from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.base import VectorBackbone
 from skillscape.backbones.controller import controlled, mixture
-from skillscape.backbones.off_policy import improve_critic, lower_value, rewarded, sample_transitions, value_width
 from skillscape.dists import SquashedNormal
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, adam, ema, gradient_step, learner
+from skillscape.optim import TrainState, adam, ema, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
-from skillscape.replay import Replay, Visible
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -74,9 +73,9 @@ class Critic(eqx.Module):
 class SACAgent(NamedTuple):
     """Actor, critic and log temperature with their optimisers, and the slowly following copy of the critic."""
 
-    actor: Learner[Actor]
-    critic: Learner[Critic]
-    log_temperature: Learner[Float[Array, ""]]
+    actor: TrainState[Actor]
+    critic: TrainState[Critic]
+    log_temperature: TrainState[Float[Array, ""]]
     target: Critic
 
 
@@ -95,7 +94,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     """Adam's step size for actor, critics and temperature."""
     discount: Annotated[float, FRACTION] = 0.99
     """Discount factor γ."""
-    target_rate: Annotated[float, FRACTION, POSITIVE] = 0.005
+    tau: Annotated[float, FRACTION, POSITIVE] = 0.005
     """τ: how far the target critic moves at each learning step."""
     initial_temperature: Annotated[float, POSITIVE] = 0.01
     """Weight α of the policy's entropy at the start."""
@@ -103,7 +102,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     """Target entropy in nats, as a negative multiple of the number of action dimensions."""
     update_every: Annotated[int, POSITIVE] = 2
     """Environment steps for each learning step."""
-    random_steps: Annotated[int, NON_NEGATIVE] = 4_000
+    warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
     """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
     replay_capacity: Annotated[int, POSITIVE] = 1_000_000
     """Transitions that the replay buffer holds."""
@@ -117,20 +116,20 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         inputs = self.observation_width(env_spec) + objective.skills.width
         actor_key, critic_key = jax.random.split(key)
         actor = Actor(MLP.create(actor_key, inputs, self.hidden, 2 * env_spec.action_dim), None)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, value_width(objective))
+        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, objective.critic_width)
         return self._agent(actor, critic)
 
     def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
         """Networks with fresh optimisers, target and temperature."""
         log_temperature = jnp.log(jnp.float32(self.initial_temperature))
         return SACAgent(
-            learner(self._transform, actor),
-            learner(self._transform, critic),
-            learner(self._transform, log_temperature),
+            TrainState.create(self._transform, actor),
+            TrainState.create(self._transform, critic),
+            TrainState.create(self._transform, log_temperature),
             critic,
         )
 
-    def for_task(self, *, pretrained: bool) -> "SAC":
+    def task_config(self, *, pretrained: bool) -> "SAC":
         """The same settings."""
         del pretrained
         return self
@@ -143,7 +142,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
         """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
         network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
-        return agent._replace(actor=learner(self._transform, controlled(agent.actor.params, network)))
+        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
 
     def policy_params(self, agent: SACAgent) -> Actor:
         """The actor is all that acting reads."""
@@ -175,70 +174,84 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     @property
     def schedule(self) -> Schedule:
         """When to act at random, learn, and from how much; returns are one step long."""
-        return Schedule(self.random_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
+        return Schedule(self.warmup_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
 
     def sample(
-        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
     ) -> Transitions | None:
         """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
         del skill
-        return sample_transitions(replay, visible, self.batch_size * updates)
+        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
 
     def learn(
         self, agent: SACAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[SACAgent, PyTree, Metrics]:
         """Batch → model update → rewards → critic → actor → temperature → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        batch, reward, objective_state, metrics = rewarded(
-            objective, objective_state, batch, _experience, model_key, reward_key
-        )
+        # As in DDPG: a part of the batch for each update of the objective; the agent learns from the last.
+        parts = batch.split(objective.updates_per_step)
+        metrics: Metrics = {}
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, _experience(part), update_key)
+        batch = parts[-1]
+        objective_state, reward, reward_metrics = objective.reward(objective_state, _experience(batch), reward_key)
+        reward = jax.lax.stop_gradient(reward)
+        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
+
         temperature = jnp.exp(agent.log_temperature.params)
         policy = self._policy(agent.actor.params, batch.next_obs, batch.skill)
         noise = jax.random.normal(target_key, batch.action.shape)
-        next_value = lower_value(agent.target, batch.next_obs, batch.skill, policy.sample(noise))
+        next_value = jnp.min(jax.vmap(agent.target)(batch.next_obs, batch.skill, policy.sample(noise)), axis=-1)
         soft_value = next_value - temperature * policy.log_prob_of_noise(noise)
         value_target = reward + batch.next_discount * soft_value
-        critic, critic_metrics = improve_critic(self._transform, agent.critic, batch, value_target)
+        critic, critic_metrics = gradient_step(
+            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
+        )
         noise = jax.random.normal(actor_key, batch.action.shape)
-        actor, (entropy, actor_metrics) = self._improve_actor(agent.actor, critic.params, temperature, batch, noise)
-        log_temperature, temperature_metrics = self._improve_temperature(agent.log_temperature, entropy, batch)
-        target = ema(agent.target, critic.params, self.target_rate)
+        actor, actor_metrics = gradient_step(
+            self._transform, lambda actor: self.actor_loss(actor, critic.params, temperature, batch, noise), agent.actor
+        )
+        # The target entropy is −``entropy_scale`` per action dimension.
+        surplus = actor_metrics["policy_entropy"] + self.entropy_scale * batch.action.shape[-1]
+        log_temperature, temperature_metrics = gradient_step(
+            self._transform, lambda log: self.temperature_loss(log, surplus), agent.log_temperature
+        )
+        target = ema(agent.target, critic.params, self.tau)
         metrics = {**metrics, **critic_metrics, **actor_metrics, **temperature_metrics}
         return SACAgent(actor, critic, log_temperature, target), objective_state, metrics
 
-    def _improve_actor(
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
+    def actor_loss(
         self,
-        actor: Learner[Actor],
+        actor: Actor,
         critic: Critic,
         temperature: Float[Array, ""],
         batch: Transitions,
         noise: Float[Array, "n a"],
-    ) -> tuple[Learner[Actor], tuple[Float[Array, ""], Metrics]]:
-        """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action; also the entropy of the policy."""
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action."""
+        policy = self._policy(actor, batch.obs, batch.skill)
+        values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
+        log_prob = policy.log_prob_of_noise(noise)
+        loss, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
+        return loss, {"actor_loss": loss, "policy_entropy": entropy}
 
-        def loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Metrics]]:
-            policy = self._policy(actor, batch.obs, batch.skill)
-            values = lower_value(critic, batch.obs, batch.skill, policy.sample(noise))
-            log_prob = policy.log_prob_of_noise(noise)
-            error, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
-            return error, (entropy, {"actor_loss": error, "policy_entropy": entropy})
-
-        return gradient_step(self._transform, loss, actor)
-
-    def _improve_temperature(
-        self, log_temperature: Learner[Float[Array, ""]], entropy: Float[Array, ""], batch: Transitions
-    ) -> tuple[Learner[Float[Array, ""]], Metrics]:
-        """Raise α where the entropy is below its target, lower it where it is above."""
-        surplus = jax.lax.stop_gradient(entropy) + self.entropy_scale * batch.action.shape[-1]
-
-        def loss(log_temperature: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
-
-        return gradient_step(self._transform, loss, log_temperature)
+    def temperature_loss(
+        self, log_temperature: Float[Array, ""], surplus: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """log α · (entropy − target): raises α where the entropy is below its target, lowers it where above."""
+        return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
 
 
 def _experience(batch: Transitions) -> Experience:
-    """What objectives see of a batch: single steps."""
+    """The batch as objectives see it: single steps."""
     return Experience(batch.obs, batch.action, batch.next_obs, batch.skill, batch.reward)
 
 

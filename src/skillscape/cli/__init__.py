@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from skillscape.cli.lists import backbones_command, doctor_command, envs_command, methods_command
-from skillscape.cli.look import evaluate_command, plot_command
-from skillscape.cli.naming import load_plugins
+from skillscape.cli.evaluate import evaluate_command, plot_command
+from skillscape.cli.info import backbones_command, doctor_command, envs_command, methods_command
+from skillscape.cli.plugins import load_plugins
 from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from skillscape.errors import UserError
+from skillscape.formatting import duration
 from skillscape.training.files import writing_to
-from skillscape.words import duration
 
 if TYPE_CHECKING:
-    from skillscape.experiments.engine import Executor, Progress, Report, Resources
+    from skillscape.experiments.engine import ExecutionReport, Executor, Progress, Resources
     from skillscape.experiments.grid import RunSpec
 
 TELL_EVERY = 300.0
@@ -44,7 +44,7 @@ class Execution:
         if self.workers is not None and self.workers < 1:
             raise UserError(f"--workers must be at least 1, not {self.workers}.")
 
-    def train(self, name: str, specs: "Sequence[RunSpec]", resources: "Resources") -> "Report":
+    def train(self, name: str, specs: "Sequence[RunSpec]", resources: "Resources") -> "ExecutionReport":
         """Train what is not trained yet; Ctrl-C, or a polite kill, saves what is under way and raises ``Interrupted``.
 
         Failures are told, each with its log.
@@ -84,7 +84,7 @@ class Execution:
         return ProcessExecutor(resources, self.workers, runs)
 
 
-def check_complete(report: "Report") -> None:
+def check_complete(report: "ExecutionReport") -> None:
     """Refuse to go on without what has failed."""
     failed, total = len(report.failures), len(report.failures) + len(report.results)
     if failed:

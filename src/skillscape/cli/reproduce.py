@@ -10,7 +10,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from skillscape.cli.display import first_sentence, print_table, without
 from skillscape.cli.execution import Execution, check_complete
-from skillscape.cli.numbers import WHOLE_NUMBER
+from skillscape.cli.parsing import WHOLE_NUMBER
 from skillscape.errors import UserError, choose
 from skillscape.training.files import writing_to
 

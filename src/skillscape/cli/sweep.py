@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import tyro
 
 from skillscape.cli.execution import Execution, check_complete
-from skillscape.cli.naming import allow
+from skillscape.cli.plugins import allow
 from skillscape.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
-    from skillscape.experiments.estimate import Estimate
+    from skillscape.experiments.cost import CostModel
     from skillscape.experiments.grid import RunSpec
 
 
@@ -60,10 +60,10 @@ def sweep_command(arguments: list[str]) -> None:
 
 
 def _print_plan(name: str, specs: "Sequence[RunSpec]", runs: Path) -> None:
-    from skillscape.experiments.estimate import Estimate, shipped_rates
+    from skillscape.experiments.cost import CostModel, shipped_rates
     from skillscape.experiments.worker import finished
 
-    estimate = Estimate(runs)
+    estimate = CostModel(runs)
     number = Counter(spec.config.phase for spec in specs)
     left: list[RunSpec] = []
     damaged = []
@@ -92,7 +92,7 @@ def _core_time(seconds: float) -> str:
     return f"{seconds / 3600:,.1f} core hours" if seconds >= 3600 else f"{seconds / 60:,.1f} core minutes"
 
 
-def _print_graph(specs: "Sequence[RunSpec]", estimate: "Estimate") -> None:
+def _print_graph(specs: "Sequence[RunSpec]", estimate: "CostModel") -> None:
     """One line per environment, and one per pre-training in it: how many runs, and what begins with it."""
     groups: dict[str, dict[str, list[RunSpec]]] = {}
     for spec in specs:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 
 from skillscape.cli.display import first_sentence, positional, print_table, value_of, values_of
-from skillscape.cli.naming import allow, allow_run
-from skillscape.cli.numbers import Count, keyword_arguments, whole_number
+from skillscape.cli.parsing import Count, keyword_arguments, whole_number
+from skillscape.cli.plugins import allow, allow_run
 from skillscape.errors import UserError, choose
 
 ObjectiveOptions = TypeVar("ObjectiveOptions")
@@ -18,7 +18,7 @@ EvaluationOptions = TypeVar("EvaluationOptions")
 DEFAULT_ENV = "maze/square_a"
 SWITCHES = ("--resume", "--force")
 """Flags that take no value."""
-Backbone = Annotated[str | None, tyro.conf.arg(name="backbone")]
+BackboneFlag = Annotated[str | None, tyro.conf.arg(name="backbone")]
 EnvNoise = Annotated[float, tyro.conf.arg(name="env.noise")]
 EnvKwargs = Annotated[tuple[str, ...], tyro.conf.arg(name="env.kwargs", metavar="KEY=VALUE")]
 EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
@@ -42,7 +42,7 @@ class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions, EvaluationOptio
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
     copies: EnvCopies = 1
     """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
-    backbone: Backbone = None
+    backbone: BackboneFlag = None
     """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
     preset: str | None = None
     """Named settings: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper or smoke
@@ -118,7 +118,7 @@ class TrainOptions(Generic[BackboneOptions, EvaluationOptions]):
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
     copies: EnvCopies = 1
     """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
-    backbone: Backbone = None
+    backbone: BackboneFlag = None
     """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
     preset: str | None = None
     """Named settings, as for `skillscape pretrain`."""

@@ -8,8 +8,8 @@ from typing import Literal
 import tyro
 
 from skillscape.cli.display import Countdown
-from skillscape.cli.naming import allow_run
-from skillscape.cli.numbers import Count
+from skillscape.cli.parsing import Count
+from skillscape.cli.plugins import allow_run
 from skillscape.errors import UserError
 
 
@@ -53,8 +53,8 @@ def video_command(arguments: list[str]) -> None:
     )
     countdowns: list[Countdown] = []
 
-    def start(drawn_by: str, films: int) -> None:
-        print(f"drawing with {_NAMES.get(drawn_by, drawn_by)}", file=sys.stderr)
+    def start(renderer: str, films: int) -> None:
+        print(f"drawing with {_NAMES.get(renderer, renderer)}", file=sys.stderr)
         countdowns.append(Countdown(films))
 
     for path in make_videos(options.run, options.out, request, start, lambda label: countdowns[0].next(label)):

@@ -1,31 +1,31 @@
-"""What an environment is: a pure one that lives inside a compiled loop, or one of ordinary Python on the host.
+"""Environment interfaces: ``JaxEnv`` for compiled loops, ``HostEnv`` for ordinary Python, ``EnvFamily`` to make them.
 
-An ``EnvFamily`` makes environments of one kind by their names, and knows everything that is true of that kind.
+A family holds everything that is specific to one kind of environment; other layers reach it through this interface.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped, UInt8
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
-from skillscape.types import EnvSpec, RandomKey
+from skillscape.types import Benchmark, EnvSpec, RandomKey
 
-Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels"]
-"""Whose presets an environment is trained with."""
-
-Arguments: TypeAlias = Mapping[str, Any]
+Kwargs: TypeAlias = Mapping[str, Any]
 """Keyword arguments of an environment's constructor, by name."""
 
-NO_ARGUMENTS: Arguments = MappingProxyType({})
+NO_KWARGS: Kwargs = MappingProxyType({})
+
+Definition: TypeAlias = Mapping[str, Any] | None
+"""JSON that a run stores to rebuild its environment although files move; None where the ID is enough."""
 
 
 class Timestep(NamedTuple):
-    """What a step of a ``JaxEnv`` returns beside the new state: its observation, the reward, whether the task ended."""
+    """Outcome of a ``JaxEnv`` step beside the new state: its observation, the reward, and 1 if the task terminated."""
 
     obs: Shaped[Array, "..."]
     reward: Float[Array, ""]
@@ -33,24 +33,24 @@ class Timestep(NamedTuple):
 
 
 class JaxEnv(ABC):
-    """An environment of pure functions on one state; batches are the caller's ``vmap``. Hashable: it is compiled once.
+    """Pure functions on the state of one environment; callers ``vmap`` for batches. Hashable, so it compiles once.
 
-    ``reset`` draws a training start, ``reset_for_evaluation`` the fixed one that trajectories are measured from.
-    An episode lasts ``spec.horizon`` steps unless ``terminated`` comes first; the time limit is the loop's business.
+    ``reset`` samples a training start, ``reset_for_evaluation`` returns the fixed start of measured trajectories.
+    An episode lasts ``spec.horizon`` steps unless it terminates earlier; the training loop applies the time limit.
     """
 
     @property
     @abstractmethod
     def spec(self) -> EnvSpec:
-        """Sizes of observations and actions, and the episode length."""
+        """Observation shape, action dimension and episode length."""
 
     @abstractmethod
     def reset(self, key: RandomKey) -> PyTree:
-        """A fresh state at the start of an episode."""
+        """The first state of a training episode."""
 
     @abstractmethod
     def reset_for_evaluation(self, key: RandomKey) -> PyTree:
-        """The state evaluation episodes begin in."""
+        """The first state of an evaluation episode."""
 
     @abstractmethod
     def observe(self, state: PyTree) -> Shaped[Array, "..."]:
@@ -58,13 +58,13 @@ class JaxEnv(ABC):
 
     @abstractmethod
     def step(self, state: PyTree, action: Float[Array, " a"], key: RandomKey) -> tuple[PyTree, Timestep]:
-        """Move one step with an action in [-1, 1]."""
+        """Take one step with an action in [-1, 1]."""
 
 
 class HostStep(NamedTuple):
-    """What a step of a ``HostEnv`` returns: the state it led to, also where the episode ends there.
+    """Outcome of a ``HostEnv`` step; ``obs`` is the state it led to, also at the end of an episode.
 
-    ``terminated``: the task is over, nothing follows; ``truncated``: the episode is merely cut, by time or by hand.
+    ``terminated``: the task is over and no value follows; ``truncated``: the episode was cut, usually by a time limit.
     """
 
     obs: Shaped[np.ndarray, "..."]
@@ -76,123 +76,120 @@ class HostStep(NamedTuple):
 class HostEnv(ABC):
     """An environment in ordinary Python, one episode at a time; observations are arrays of ``spec.obs_shape``.
 
-    An episode is a function of its seed and its actions, to the last bit: a run that was killed in the middle of one
-    comes back by resetting with the same seed and taking the same actions again.
+    An episode is a bit-exact function of its seed and actions: a run that was killed in the middle of an episode
+    resumes by resetting with the same seed and replaying the actions.
     """
 
     @property
     @abstractmethod
     def spec(self) -> EnvSpec:
-        """Sizes of observations and actions, and the longest an episode can be."""
+        """Observation shape, action dimension and maximum episode length."""
 
     @abstractmethod
     def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
-        """Begin the episode of this seed, in [0, 2³¹)."""
+        """Start the episode of a seed in [0, 2³¹)."""
 
     @abstractmethod
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
-        """Take an action in [-1, 1]; after an end, only ``reset`` is allowed."""
+        """Take an action in [-1, 1]; an episode that has ended must be reset first."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the environment holds."""
+        """Free the resources of the environment."""
 
 
-class Drawn(NamedTuple):
-    """An environment that is looked at, from outside: its observations may be something else.
+class RenderedEnv(NamedTuple):
+    """An environment with a camera on it, for videos; its observations may be something else.
 
-    ``draw`` takes a picture of its present state; ``steps_per_second`` of its own time; ``task``: whose rewards it
-    gives, None for none; ``drawn_by``: egl, osmesa, glfw, or what else takes the pictures; ``close`` ends all of it.
+    ``render`` returns a frame of the current state; ``steps_per_second`` is in simulated time; ``task`` names the
+    reward (None for none); ``renderer`` the graphics backend, such as egl; ``close`` frees environment and camera.
     """
 
     env: HostEnv
-    draw: Callable[[], UInt8[np.ndarray, "h w 3"]]
+    render: Callable[[], UInt8[np.ndarray, "h w 3"]]
     steps_per_second: float
     task: str | None
-    drawn_by: str
+    renderer: str
     close: Callable[[], None]
 
 
 class EnvFamily(ABC):
-    """Environments of one kind, by their names: ``env_id`` is always one that the family owns, unless said otherwise.
+    """All environments of one kind. ``env_id`` is an ID that the family owns, except in ``owns`` and ``hint``.
 
-    ``task`` None is pre-training: rewards, if there are any, are not learned from. ``kwargs`` go to the constructor of
-    an environment that takes some. ``definition`` is what ``definition`` gave when a run began.
+    ``task`` None means pre-training, where rewards are ignored; ``kwargs`` go to the environment's constructor;
+    ``definition`` is the value that the method of this name returned when the run began.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def owns(self, env_id: str) -> bool:
-        """Whether a name, of whatever family, is of this one; ``make`` may still refuse it."""
+        """Whether an ID belongs to this family; ``make`` may still refuse it."""
 
     def hint(self, env_id: str) -> str | None:
-        """A sentence for the user if a name that no family owns looks like one of this family, written wrongly."""
+        """A correction, as one sentence, for an ID that no family owns but that resembles one of this family."""
         del env_id
         return None
 
     @abstractmethod
     def describe(self) -> list[tuple[str, str]]:
-        """Names, or patterns of names, with a description each, for listing."""
+        """IDs, or patterns of IDs, and a description of each: the rows of ``skillscape envs``."""
 
     @abstractmethod
     def make(
-        self,
-        env_id: str,
-        task: str | None = None,
-        *,
-        kwargs: Arguments = NO_ARGUMENTS,
-        definition: Mapping[str, Any] | None = None,
+        self, env_id: str, task: str | None = None, *, kwargs: Kwargs = NO_KWARGS, definition: Definition = None
     ) -> JaxEnv | HostEnv:
-        """The environment, set to a task."""
+        """The environment, with the reward of a task."""
 
     @abstractmethod
     def tasks(self, env_id: str) -> tuple[str, ...]:
-        """Names of tasks, for listing and for trying them all; others may exist."""
+        """The listed tasks, which benchmarks run through; ``task`` may accept others."""
 
     @abstractmethod
-    def task(self, env_id: str, task: str | None, *, definition: Mapping[str, Any] | None = None) -> str:
-        """The task that is to be learned, checked; the default of the family for None, or a refusal if it has none."""
+    def task(self, env_id: str, task: str | None, *, definition: Definition = None) -> str:
+        """The validated name of a task; None stands for the default task, or is refused where there is none."""
 
     @abstractmethod
-    def benchmark(self, env_id: str, *, kwargs: Arguments = NO_ARGUMENTS) -> Benchmark:
-        """Whose presets apply."""
+    def benchmark(self, env_id: str, *, kwargs: Kwargs = NO_KWARGS) -> Benchmark:
+        """The benchmark whose presets apply."""
 
-    @abstractmethod
     def definition(self, env_id: str) -> dict[str, Any] | None:
-        """What a run stores, as JSON, to rebuild its environment although files move; None where the name is enough."""
+        """What a run stores to rebuild the environment, see ``Definition``; by default None."""
+        del env_id
+        return None
 
-    @abstractmethod
-    def layout(self, env_id: str, definition: Mapping[str, Any] | None = None) -> Layout | None:
-        """The geometry, where states are places that can be measured and drawn."""
+    def layout(self, env_id: str, definition: Definition = None) -> Layout | None:
+        """The maze geometry, where observations are positions to measure and plot; by default None."""
+        del env_id, definition
+        return None
 
-    @abstractmethod
     def folder_name(self, env_id: str) -> str:
-        """What stands for the environment in the name of a run: square_a, walker, Pendulum-v1."""
+        """The part of a run folder's name that stands for the environment: square_a, walker, Pendulum-v1."""
+        return env_id.replace("/", "-")
 
-    @abstractmethod
-    def drawn(
+    def rendered(
         self,
         env_id: str,
         task: str | None = None,
         *,
         size: int | None = None,
         shadows: bool = False,
-        kwargs: Arguments = NO_ARGUMENTS,
-        definition: Mapping[str, Any] | None = None,
-    ) -> Drawn:
-        """The environment with a camera on it; ``size``: pixels of a picture's width. Refuses wishes it cannot meet."""
+        kwargs: Kwargs = NO_KWARGS,
+        definition: Definition = None,
+    ) -> RenderedEnv:
+        """The environment with a camera on it; ``size``: width of a frame in pixels. Refused by default."""
+        del task, size, shadows, kwargs, definition
+        raise UserError(f"{env_id} cannot be rendered, so there are no videos of it: choose another environment.")
 
 
-def refuse_arguments(env_id: str, kwargs: Arguments) -> None:
+def refuse_kwargs(env_id: str, kwargs: Kwargs) -> None:
     """Refuse keyword arguments of an environment that takes none."""
     if kwargs:
         raise UserError(f"{env_id} takes no keyword arguments: leave {', '.join(kwargs)} out.")
 
 
-def refuse_wishes(env_id: str, size: int | None, shadows: bool) -> None:
-    """Refuse wishes about the pictures of an environment that draws itself."""
-    if size is not None:
-        raise UserError(f"{env_id} draws itself and decides how large; leave --size out.")
-    if shadows:
-        raise UserError(f"{env_id} draws itself; leave --shadows out.")
+def refuse_render_options(env_id: str, size: int | None, shadows: bool) -> None:
+    """Refuse options of MuJoCo's renderer for an environment that renders itself."""
+    for flag, given in (("--size", size is not None), ("--shadows", shadows)):
+        if given:
+            raise UserError(f"{env_id} renders itself, so its frames cannot be set up: leave {flag} out.")

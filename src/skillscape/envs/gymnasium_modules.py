@@ -1,7 +1,7 @@
-"""Which modules the name of an environment may bring in: those of names that the user gave.
+"""Imports for ``gym/module:ID``, which are limited to modules that the user has named.
 
-A run folder may come from anybody, and its config.json names an environment. Reading it must not run code, so
-``gym/module:ID`` imports its module only if the user has named that environment, or has imported the module already.
+A run folder may come from anybody, and its config.json names an environment. Reading it must not run code, so a module
+is imported only if the user has named the environment; one that is already imported needs no permission.
 """
 
 import importlib
@@ -10,13 +10,13 @@ import sys
 from skillscape.errors import EnvFault, UserError
 
 PREFIX = "gym/"
-"""What stands before the ID of an environment of Gymnasium."""
+"""Prefix of the IDs of Gymnasium environments."""
 
 _trusted: set[str] = set()
 
 
 def trust(env: str) -> bool:
-    """Allow the module of an environment that the user has named; whether it has one at all."""
+    """Allow the import of the module in an ID that the user has given; returns whether the ID names a module."""
     module, separator, _ = env.removeprefix(PREFIX).partition(":")
     if not (env.startswith(PREFIX) and separator):
         return False
@@ -24,22 +24,17 @@ def trust(env: str) -> bool:
     return True
 
 
-def bring_in(identifier: str) -> str:
-    """The ID in ``module:ID`` or plain ``ID``, after its module, if there is one, was imported."""
-    *modules, name = identifier.split(":")
-    if (
-        len(modules) > 1
-        or not name
-        or "\0" in name
-        or not all(part.isidentifier() for module in modules for part in module.split("."))
-    ):
+def import_env_module(identifier: str) -> str:
+    """Import the module of ``module:ID``, if there is one, and return the ID."""
+    module, separator, name = identifier.rpartition(":")
+    valid = not separator or all(part.isidentifier() for part in module.split("."))
+    if not valid or not name or "\0" in name:
         raise UserError(
-            f"{PREFIX + identifier!r} is not the name of an environment: write {PREFIX}ID or "
-            f"{PREFIX}module:ID, such as {PREFIX}my_envs:MyEnv-v0."
+            f"{PREFIX + identifier!r} is not a valid environment ID: write {PREFIX}ID or {PREFIX}module:ID, "
+            f"such as {PREFIX}my_envs:MyEnv-v0."
         )
-    for module in modules:
-        if module not in sys.modules:
-            _import(module, identifier)
+    if module and module not in sys.modules:
+        _import(module, identifier)
     return name
 
 
@@ -51,32 +46,30 @@ def _import(module: str, identifier: str) -> None:
         )
     try:
         importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        # A module that is there may itself lack a package, which is another story.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise missing(identifier, error) from error
+    except ImportError as error:
+        # A module that exists may itself lack a package, which needs other advice.
+        absent = isinstance(error, ModuleNotFoundError) and error.name is not None
+        if not absent or not f"{module}.".startswith(f"{error.name}."):
+            raise missing_package(identifier, error) from error
         raise UserError(
             f"The module {module} of {identifier} cannot be imported: install it, run the command in its folder, or "
             f"put its folder on PYTHONPATH."
         ) from error
-    except ImportError as error:
-        raise missing(identifier, error) from error
     except (Exception, SystemExit) as error:
         raise EnvFault(f"{identifier} {raised(error)} when its module {module} was imported") from error
 
 
-def missing(identifier: str, error: Exception) -> UserError:
-    """What to say of an environment that lacks a package."""
+def missing_package(identifier: str, error: Exception) -> UserError:
+    """The error for an environment that lacks a package."""
     text = " ".join(str(error).split())
-    # Gymnasium's own advice would bring a MuJoCo that does not fit the dm_control of the other environments.
-    ours = any(f"{name}'" in text or f"{name} is not installed" in text for name in ("imageio", "mujoco", "MuJoCo"))
-    if ours:
+    # Gymnasium's own advice would install a MuJoCo that is incompatible with our dm_control.
+    if any(f"{name}'" in text or f"{name} is not installed" in text for name in ("imageio", "mujoco", "MuJoCo")):
         return UserError(f'{identifier} needs imageio and mujoco: run `pip install "skillscape[gym]"`.')
-    return UserError(f"{identifier} needs a package that is not there ({text}): install it and try again.")
+    return UserError(f"{identifier} needs a package that is not installed ({text}): install it and try again.")
 
 
 def raised(error: BaseException) -> str:
-    """An exception in the words of a sentence: raised ValueError (too large)."""
+    """An exception as part of a sentence: raised ValueError (too large)."""
     if isinstance(error, SystemExit):
         return "called exit()"
     text = " ".join(str(error).split())

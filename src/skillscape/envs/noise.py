@@ -1,4 +1,4 @@
-"""Observations with noise on them, to see how much of it a method bears."""
+"""Gaussian observation noise, to test the robustness of a method."""
 
 from typing import final
 
@@ -8,17 +8,16 @@ from jaxtyping import Float, Shaped, UInt8
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.types import EnvSpec
 
-# Keeps the noise apart from whatever the environment itself draws from the same seed.
+# Separates the noise from the random numbers that the environment itself draws from the same seed.
 _STREAM = 0x6E6F6973
 
 
 @final
-class Noisy(HostEnv):
-    """Another environment, with N(0, std²) added to every entry of every observation.
+class NoisyEnv(HostEnv):
+    """Wraps an environment and adds N(0, std²) to every entry of every observation.
 
-    In images a std of 1 is the way from black to white; the result is rounded and cut to what an image can hold.
-    The noise is a function of the episode's seed and of the step, so episodes can still be repeated to the last bit;
-    the environment itself goes on as it would without. Rewards stay those of the true state.
+    In images a std of 1 spans black to white; the result is rounded and clipped to uint8. The noise is a function of
+    the episode's seed and the step, so episodes stay bit-exactly reproducible. States and rewards are unchanged.
     """
 
     def __init__(self, inner: HostEnv, std: float) -> None:
@@ -28,24 +27,24 @@ class Noisy(HostEnv):
 
     @property
     def spec(self) -> EnvSpec:
-        """That of the environment inside."""
+        """The spec of the wrapped environment."""
         return self._inner.spec
 
     def reset(self, seed: int) -> Shaped[np.ndarray, "..."]:
-        """Begin the episode of this seed."""
+        """Start the episode of a seed."""
         self._random = np.random.default_rng((_STREAM, seed))
-        return self._disturb(self._inner.reset(seed))
+        return self._add_noise(self._inner.reset(seed))
 
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
-        """Take one step of the environment inside."""
+        """Take one step of the wrapped environment."""
         step = self._inner.step(action)
-        return step._replace(obs=self._disturb(step.obs))
+        return step._replace(obs=self._add_noise(step.obs))
 
     def close(self) -> None:
-        """Close the environment inside."""
+        """Close the wrapped environment."""
         self._inner.close()
 
-    def _disturb(self, obs: np.ndarray) -> Shaped[np.ndarray, "..."]:
+    def _add_noise(self, obs: np.ndarray) -> Shaped[np.ndarray, "..."]:
         noise = self._random.standard_normal(obs.shape, dtype=np.float32)
         if obs.dtype == np.uint8:
             image: UInt8[np.ndarray, "..."] = np.clip(np.rint(obs + 255 * self._std * noise), 0, 255).astype("u1")

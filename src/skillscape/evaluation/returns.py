@@ -1,6 +1,6 @@
-"""Episodes of a policy on the host: several side by side, so that the policy acts in one batch."""
+"""Episodes of a policy in host environments: several in parallel, so that the policy acts on one batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,38 +13,48 @@ from skillscape.envs.base import HostEnv
 from skillscape.training.policy import compiled_act
 
 SAMPLED_STATES = 50
-"""States of an episode that are kept, evenly spread over the longest it can be."""
+"""States stored per episode, evenly spaced over the environment's horizon."""
 
 
-class Returns(NamedTuple):
-    """What episodes earned, how long they were, and some of the states they led to."""
+class Episodes(NamedTuple):
+    """Returns and lengths of e episodes, and a sample of the states each visited."""
 
     returns: Float[np.ndarray, " e"]
     lengths: Float[np.ndarray, " e"]
     states: list[Shaped[np.ndarray, "m ..."]]
 
 
-class Player:
-    """Plays deterministic episodes with a policy, each held to a skill of its own."""
+class EpisodeRunner:
+    """Runs deterministic episodes of a policy, each with a fixed skill."""
 
     def __init__(self, envs: Sequence[HostEnv], backbone: Backbone[Any, Any]) -> None:
-        """One environment per episode that is played at the same time."""
+        """``envs``: one environment per parallel episode."""
         self._envs = list(envs)
         self._backbone = backbone
         self._act = compiled_act(backbone, False)
 
-    def play(self, params: PyTree, skills: Float[np.ndarray, "e z"], seeds: Sequence[int]) -> Returns:
-        """One episode per row of ``skills`` and per seed; as many of both as there are environments."""
+    def run(
+        self,
+        params: PyTree,
+        skills: Float[np.ndarray, "e z"],
+        seeds: Sequence[int],
+        on_step: Callable[[int, bool], None] = lambda _step, _done: None,
+    ) -> Episodes:
+        """One episode per environment, with its row of ``skills`` and its seed.
+
+        ``on_step``: called with (0, False) after the reset, and with (step, done) after every step of an environment.
+        """
         rows = len(self._envs)
         obs = np.stack([env.reset(seed) for env, seed in zip(self._envs, seeds, strict=True)])
+        on_step(0, False)
         stride = max(1, self._envs[0].spec.horizon // SAMPLED_STATES)
-        held = jnp.asarray(skills)
+        skill = jnp.asarray(skills)
         carry = self._backbone.initial_carry(rows)
         key = jax.random.key(0)
         returns, lengths, running = np.zeros(rows), np.zeros(rows), np.ones(rows, bool)
         states: list[list[Shaped[np.ndarray, "..."]]] = [[] for _ in range(rows)]
         while running.any():
-            actions, carry = self._act(params, carry, obs, held, key)
+            actions, carry = self._act(params, carry, obs, skill, key)
             actions = np.asarray(actions)
             for row in np.flatnonzero(running):
                 step = self._envs[row].step(actions[row])
@@ -54,7 +64,8 @@ class Player:
                 running[row] = not (step.terminated or step.truncated)
                 if lengths[row] % stride == 0 or not running[row]:
                     states[row].append(np.array(step.obs))
-        return Returns(returns, lengths, [np.stack(episode) for episode in states])
+                on_step(int(lengths[row]), not running[row])
+        return Episodes(returns, lengths, [np.stack(episode) for episode in states])
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,4 +1,4 @@
-"""Episodes of a trained agent, for measuring and drawing."""
+"""Compiled episodes of a trained agent in a JAX environment, for measures and figures."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,71 +15,53 @@ from skillscape.skills import SkillSpace
 from skillscape.training.policy import listed_skills
 from skillscape.types import RandomKey
 
-See: TypeAlias = Callable[[Shaped[Array, "n ..."]], Shaped[Array, "n ..."]]
-"""Turns observations into what a policy is shown. Equal ones are compiled once, so not a fresh lambda each time."""
+Render: TypeAlias = Callable[[Shaped[Array, "n ..."]], Shaped[Array, "n ..."]]
+"""Maps observations to the policy's inputs. Compiled once per equal object, so do not pass a fresh lambda each time."""
 
-SHOWN = 10
-"""Skills that stand for a continuum."""
-
-
-def number_shown(skills: SkillSpace) -> int:
-    """How many skills are played of a space: all of them, or ``SHOWN`` of a continuum."""
-    return SHOWN if skills.count is None else skills.count
-
-
-def rollouts(
-    env: JaxEnv,
-    backbone: Backbone[Any, Any],
-    policy: PyTree,
-    skill: Float[Array, "n z"],
-    key: RandomKey,
-    explore: bool,
-    see: See | None,
-) -> Shaped[Array, "n t ..."]:
-    """Observations of n episodes from the evaluation start, one skill each, the first observation included.
-
-    policy: see ``Backbone.policy_params``.
-    """
-    rows = skill.shape[0]
-    start_key, run_key = jax.random.split(key)
-    state = jax.vmap(env.reset_for_evaluation)(jax.random.split(start_key, rows))
-
-    def step(carry: tuple[Any, PyTree], key: RandomKey) -> tuple[tuple[Any, PyTree], Shaped[Array, "n ..."]]:
-        state, memory = carry
-        act_key, step_key = jax.random.split(key)
-        obs = jax.vmap(env.observe)(state)
-        action, memory = backbone.act(policy, memory, obs if see is None else see(obs), skill, act_key, explore)
-        state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, rows))
-        return (state, memory), timestep.obs
-
-    first = jax.vmap(env.observe)(state)
-    _, obs = jax.lax.scan(step, (state, backbone.initial_carry(rows)), jax.random.split(run_key, env.spec.horizon))
-    return jnp.concatenate([first[None], obs]).swapaxes(0, 1)
+SAMPLED_SKILLS = 10
+"""Number of skills sampled from a continuous skill space."""
 
 
 @cache
-def _compiled(env: JaxEnv, backbone: Backbone[Any, Any], explore: bool, see: See | None) -> Any:  # noqa: ANN401
-    return jax.jit(lambda policy, skill, key: rollouts(env, backbone, policy, skill, key, explore, see))
+def _compiled(env: JaxEnv, backbone: Backbone[Any, Any], explore: bool, render: Render | None) -> Any:  # noqa: ANN401
+    def run_episodes(params: PyTree, skill: Float[Array, "n z"], key: RandomKey) -> Shaped[Array, "n t ..."]:
+        """Observations of n episodes from the evaluation start, one skill each, the first observation included."""
+        rows = skill.shape[0]
+        start_key, run_key = jax.random.split(key)
+        state = jax.vmap(env.reset_for_evaluation)(jax.random.split(start_key, rows))
+
+        def step(state_carry: tuple[Any, PyTree], key: RandomKey) -> tuple[tuple[Any, PyTree], Shaped[Array, "n ..."]]:
+            state, carry = state_carry
+            act_key, step_key = jax.random.split(key)
+            obs = jax.vmap(env.observe)(state)
+            action, carry = backbone.act(params, carry, obs if render is None else render(obs), skill, act_key, explore)
+            state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, rows))
+            return (state, carry), timestep.obs
+
+        first = jax.vmap(env.observe)(state)
+        _, obs = jax.lax.scan(step, (state, backbone.initial_carry(rows)), jax.random.split(run_key, env.spec.horizon))
+        return jnp.concatenate([first[None], obs]).swapaxes(0, 1)
+
+    return jax.jit(run_episodes)
 
 
 def skill_rollouts(
     env: JaxEnv,
     backbone: Backbone[Any, Any],
     skills: SkillSpace,
-    policy: PyTree,
+    params: PyTree,
     *,
     per_skill: int = 20,
     seed: int = 0,
     explore: bool = True,
-    see: See | None = None,
+    render: Render | None = None,
 ) -> Float[np.ndarray, "k r t d"]:
-    """``per_skill`` episodes of every skill, by default drawn from the stochastic policy.
+    """Observations of ``per_skill`` episodes of every skill, or of ``SAMPLED_SKILLS`` fixed samples of a continuum.
 
-    ``see``: what the policy is shown instead of the observations; what is returned are the observations themselves.
-
-    Of a continuum of skills, ``SHOWN`` are drawn, always the same ones.
+    params: see ``Backbone.policy_params``. ``explore``: sample actions instead of taking the mode. ``render`` changes
+    the policy's inputs only; the environment's own observations are returned.
     """
-    every = listed_skills(skills, SHOWN)
-    rows = np.repeat(every, per_skill, axis=0)
-    obs = _compiled(env, backbone, explore, see)(policy, rows, jax.random.key(seed))
-    return np.asarray(obs).reshape(every.shape[0], per_skill, *obs.shape[1:])
+    vectors = listed_skills(skills, SAMPLED_SKILLS)
+    rows = np.repeat(vectors, per_skill, axis=0)
+    obs = _compiled(env, backbone, explore, render)(params, rows, jax.random.key(seed))
+    return np.asarray(obs).reshape(len(vectors), per_skill, *obs.shape[1:])

@@ -1,9 +1,9 @@
-"""Scores of runs as long-form rows, made comparable across tasks by what a random policy and an expert earn."""
+"""Scores of runs as long-form rows, normalised across tasks by the returns of a random policy and an expert."""
 
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,8 @@ from skillscape.errors import UserError
 from skillscape.evaluation.summary import summarise
 
 
-class Row(NamedTuple):
-    """What one run of a method earned in a task: the long form that every statistic starts from."""
+class ScoreRow(NamedTuple):
+    """Score of one run of a method in a task: the long form that every statistic starts from."""
 
     method: str
     task: str
@@ -25,27 +25,28 @@ class Row(NamedTuple):
     score: float
 
 
-def checked_row(row: object) -> Row:
-    """A user's row as plain text and numbers, which JSON can hold, or one sentence about what is wrong with it."""
-    if isinstance(row, str | bytes) or not isinstance(row, Iterable) or len(values := tuple(row)) != len(Row._fields):
+def parse_row(row: object) -> ScoreRow:
+    """A user's row as text and Python numbers, which JSON can hold; raises ``UserError`` for anything else."""
+    values = () if isinstance(row, str | bytes) or not isinstance(row, Iterable) else tuple(row)
+    if len(values) != len(ScoreRow._fields):
         raise UserError(f"A row must be (method, task, seed, score); got {row!r}.")
     method, task, seed, score = values
     if not isinstance(method, str) or not isinstance(task, str):
         raise UserError(f"Method and task must be text; got {method!r} and {task!r}.")
-    if not is_whole(seed):
+    if not is_integer(seed):
         raise UserError(f"The seed of {method} in {task} must be a whole number; got {seed!r}.")
-    number = _number(score)
+    number = _as_float(score)
     if number is None:
         raise UserError(f"The score of {method} in {task} with seed {seed} must be a number; got {score!r}.")
-    return Row(method, task, int(seed), number)
+    return ScoreRow(method, task, int(seed), number)
 
 
-def is_whole(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is an integer of Python or NumPy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _number(value: object) -> float | None:
+def _as_float(value: object) -> float | None:
     """A number of Python or NumPy as a float, infinite and NaN included; None for anything else."""
     if isinstance(value, str | bytes | bool | np.bool_) or not isinstance(value, SupportsFloat):
         return None
@@ -56,17 +57,17 @@ def _number(value: object) -> float | None:
 
 
 Expert: TypeAlias = float | tuple[float, float]
-"""Return of an expert, next to which a random policy earns 0; or the returns of a random policy and of an expert."""
+"""Return of an expert if a random policy earns 0, otherwise (return of a random policy, return of an expert)."""
 
 PUBLISHED_BUDGETS = {
     "state": "2,000,000 + 100,000 steps, 10 seeds",
-    "pixel": "2,000,000 + 100,000 steps, seeds not told",
+    "pixel": "2,000,000 + 100,000 steps, number of seeds not reported",
 }
-"""What the paper spent on a number of each of its tables: without reward, then with."""
+"""Pre-training + fine-tuning steps behind each table of the paper."""
 
 
 class Published(NamedTuple):
-    """A cell of a table of the paper: mean and spread (read as a standard error over 10 seeds)."""
+    """One entry of a table in the paper: mean and spread (read as a standard error over 10 seeds)."""
 
     mean: float
     spread: float
@@ -74,9 +75,9 @@ class Published(NamedTuple):
 
 @cache
 def expert_scores() -> Mapping[str, float]:
-    """Return of an expert in each of the twelve URLB tasks, as told by the benchmark's author."""
-    found: dict[str, float] = json.loads(_data("expert_scores.json"))
-    return found
+    """Return of an expert in each of the twelve URLB tasks, as given by the benchmark's author."""
+    scores: dict[str, float] = json.loads(_data("expert_scores.json"))
+    return scores
 
 
 @cache
@@ -88,7 +89,7 @@ def published_scores(table: str = "state") -> Mapping[tuple[str, str], Published
 
 @cache
 def published_aggregates() -> Mapping[str, Mapping[str, float]]:
-    """Aggregates over the twelve state tasks as shares of the expert: method → statistic → value, as far as printed."""
+    """The paper's aggregates over the twelve state tasks: method → statistic → fraction of the expert's score."""
     table = json.loads(_data("paper_aggregates.json"))["state_urlb"]
     names = {"iqm": "IQM", "mean": "mean", "optimality_gap": "optimality gap"}
     return {
@@ -103,97 +104,93 @@ def _data(name: str) -> str:
 
 
 def read_experts(path: Path) -> dict[str, Expert]:
-    """The experts in a JSON file: {"task": expert} or {"task": [random, expert]}."""
-    wanted = 'write it as JSON: {"task": expert} or {"task": [random, expert]}'
+    """Read expert scores from a JSON file: {"task": expert} or {"task": [random, expert]}."""
+    advice = 'write it as JSON: {"task": expert} or {"task": [random, expert]}'
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"The file of experts {path} does not exist; {wanted}.") from None
     except OSError as error:
         raise UserError(f"The file of experts {path} cannot be read: {error.strerror}; check the path.") from error
     except (ValueError, RecursionError) as error:
-        raise UserError(f"The file of experts {path} is not JSON; {wanted}.") from error
+        raise UserError(f"The file of experts {path} is not JSON; {advice}.") from error
     if not isinstance(values, dict):
-        raise UserError(f"The file of experts {path} holds no scores by task; {wanted}.")
+        raise UserError(f"The file of experts {path} holds no scores by task; {advice}.")
     experts = {task: tuple(value) if isinstance(value, list) else value for task, value in values.items()}
     try:
-        _scales(experts)
+        _score_ranges(experts)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     return experts
 
 
-def _scales(experts: Mapping[str, Expert]) -> dict[str, tuple[float, float]]:
-    """Task → scores that become 0 and 1; refuses what would turn the order of two scores round, or mean nothing."""
-    scales = {}
-    for task, given in experts.items():
-        pair = tuple(given) if isinstance(given, tuple | list) else (0.0, given)
-        ends = [_number(value) for value in pair]
-        if len(ends) != 2 or any(end is None or not math.isfinite(end) for end in ends):
+def _score_ranges(experts: Mapping[str, Expert]) -> dict[str, tuple[float, float]]:
+    """Task → (random, expert), the scores that become 0 and 1; an expert must be better than random."""
+    ranges = {}
+    for task, expert in experts.items():
+        ends = [_as_float(value) for value in (expert if isinstance(expert, tuple | list) else (0.0, expert))]
+        finite = [end for end in ends if end is not None and math.isfinite(end)]
+        if len(ends) != 2 or len(finite) != 2:
             raise UserError(
-                f"The expert score of {task!r} must be a finite number, or a pair (random, expert); got {given!r}."
+                f"The expert score of {task!r} must be a finite number, or a pair (random, expert); got {expert!r}."
             )
-        low, high = (end for end in ends if end is not None)
-        if high <= low and isinstance(given, tuple | list):
-            raise UserError(
-                f"The expert score of {task!r} must be above the random score; got random {low:g} and expert {high:g}; "
-                "give (random, expert), where more is better."
-            )
+        low, high = finite
         if high <= low:
             raise UserError(
-                f"The expert score of {task!r} must be above 0, the random score if none is given; got {high:g}; "
-                "give (random, expert) instead."
+                f"The expert score of {task!r} must be above the random score, which is 0 unless given; got random "
+                f"{low:g} and expert {high:g}; give (random, expert), where more is better."
             )
-        scales[task] = (low, high)
-    return scales
+        ranges[task] = (low, high)
+    return ranges
 
 
-def normalise(rows: Iterable[Row], experts: Mapping[str, Expert] | None = None) -> list[Row]:
-    """Scores such that a random policy has 0 and the expert 1. URLB takes 0 as the return of a random policy.
+def normalise(rows: Iterable[ScoreRow], experts: Mapping[str, Expert] | None = None) -> list[ScoreRow]:
+    """Scale scores so that a random policy has 0 and the expert 1.
 
-    ``experts``: see ``Expert``, by task; those of URLB if not given.
+    ``experts``: task → ``Expert``; by default those of URLB, which takes 0 as the return of a random policy.
     """
-    known = _scales(expert_scores() if experts is None else experts)
+    ranges = _score_ranges(expert_scores() if experts is None else experts)
     normalised = []
     for row in rows:
-        if row.task not in known:
-            raise UserError(f"There is no expert score for {row.task!r}; known are {', '.join(known)}.")
-        low, high = known[row.task]
+        if row.task not in ranges:
+            raise UserError(f"There is no expert score for {row.task!r}; known are {', '.join(ranges)}.")
+        low, high = ranges[row.task]
         normalised.append(row._replace(score=(row.score - low) / (high - low)))
     return normalised
 
 
-def matrices(rows: Sequence[Row]) -> dict[str, Float[np.ndarray, "runs tasks"]]:
-    """One matrix [runs, tasks] per method; every method must have the same tasks, and each task the same seeds.
+def by_seed(rows: Iterable[ScoreRow]) -> dict[tuple[str, str], dict[int, float]]:
+    """(method, task) → seed → score; scores must be finite, and one per seed."""
+    table: dict[tuple[str, str], dict[int, float]] = {}
+    for method, task, seed, score in rows:
+        if not math.isfinite(score):
+            raise UserError(f"{method} has no finite score in {task} with seed {seed}; report it, or run it again.")
+        cell = table.setdefault((method, task), {})
+        if seed in cell:
+            raise UserError(f"{method} has two scores in {task} with seed {seed}; keep one.")
+        cell[seed] = score
+    return table
 
-    Tasks are in the order in which they first appear, runs in that of their seeds.
+
+def matrices(rows: Iterable[ScoreRow]) -> dict[str, Float[np.ndarray, "runs tasks"]]:
+    """One score matrix [runs, tasks] per method; all methods must have the same tasks, and each the same seeds in all.
+
+    Tasks keep the order in which they first appear; runs are sorted by seed.
     """
-    tasks = list(dict.fromkeys(row.task for row in rows))
-    methods = list(dict.fromkeys(row.method for row in rows))
-    found: dict[tuple[str, str], dict[int, float]] = {}
-    for row in rows:
-        if not math.isfinite(row.score):
-            raise UserError(
-                f"{row.method} has no finite score in {row.task} with seed {row.seed}; report it, or run it again."
-            )
-        cell = found.setdefault((row.method, row.task), {})
-        if row.seed in cell:
-            raise UserError(f"{row.method} has two scores in {row.task} with seed {row.seed}; keep one.")
-        cell[row.seed] = row.score
+    table = by_seed(rows)
+    methods, tasks = (list(dict.fromkeys(names)) for names in zip(*table, strict=True))
     result = {}
     for method in methods:
-        cells = [found.get((method, task), {}) for task in tasks]
+        cells = [table.get((method, task), {}) for task in tasks]
         for task, cell in zip(tasks, cells, strict=True):
-            if sorted(cell) != sorted(cells[0]) or not cell:
-                raise UserError(f"{method} has other seeds in {task} than in {tasks[0]}; finish its runs first.")
+            if not cell or sorted(cell) != sorted(cells[0]):
+                raise UserError(f"{method} has different seeds in {task} and {tasks[0]}; finish its runs first.")
         result[method] = np.array([[cell[seed] for cell in cells] for seed in sorted(cells[0])])
     return result
 
 
-class Cell(NamedTuple):
-    """Mean over seeds, its standard error, how many seeds there are, and the ends of its 95 % bootstrap interval.
+class TaskScore(NamedTuple):
+    """Mean over seeds, its standard error, the number of seeds, and the ends of its 95 % bootstrap interval.
 
-    One seed has neither error nor interval.
+    The error and the interval of a single seed are None.
     """
 
     mean: float
@@ -203,14 +200,12 @@ class Cell(NamedTuple):
     high: float | None
 
 
-def per_task(rows: Iterable[Row], *, resamples: int = 5000, seed: int = 0) -> dict[tuple[str, str], Cell]:
-    """(method, task) → mean over seeds, as it was earned."""
-    grouped: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        grouped.setdefault((row.method, row.task), []).append(row.score)
-    cells = {}
-    for key, values in grouped.items():
-        mean, interval, _ = summarise(values, resamples=resamples, seed=seed)
-        error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-        cells[key] = Cell(mean, error, len(values), *(interval or (None, None)))
-    return cells
+def per_task(rows: Iterable[ScoreRow], *, resamples: int = 5000, seed: int = 0) -> dict[tuple[str, str], TaskScore]:
+    """(method, task) → summary of its unnormalised scores over seeds."""
+    summaries = {}
+    for key, cell in by_seed(rows).items():
+        scores = list(cell.values())
+        mean, interval, _ = summarise(scores, resamples=resamples, seed=seed)
+        error = float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
+        summaries[key] = TaskScore(mean, error, len(scores), *(interval or (None, None)))
+    return summaries

@@ -1,13 +1,13 @@
-"""A classifier that names the skill of a state from its place in a maze, fitted on some episodes and tested on others.
+"""A classifier p(z | s) of the skill from the position in a maze, cross-validated over episodes.
 
-It is what I(S; Z) and skill accuracy are measured with. Places are the quarter-cells of ``Layout.quarter_index``. The
-classifier counts visits, spreads the counts over neighbouring places by a diffusion that walls stop, at several scales,
-and backs off from each scale to the next coarser one:
+I(S; Z) and skill accuracy are computed from it. Places are the quarter-cells of ``Layout.quarter_index``. The
+classifier counts visits, smooths the counts over neighbouring places by a diffusion that stops at walls, at several
+scales, and backs off from each scale to the next coarser one:
 
     p_j(z | s) = (c_j(z, s) + a_j p_{j+1}(z | s)) / (Σ_z' c_j(z', s) + a_j),    p(z | s) = 1/k at the coarsest
 
-with c_j the counts at scale j and a_j how many counts the coarser scale is worth. The a_j are those with the highest
-held-out likelihood, so skills that cannot be told apart give 1/k and not the noise of small counts. Whole episodes are
+with c_j the counts at scale j and a_j the concentration: the weight of the coarser scale in counts. The a_j maximise
+the held-out likelihood, so that indistinguishable skills give 1/k and not the noise of small counts. Whole episodes are
 held out, because the states of one episode depend on each other.
 """
 
@@ -22,28 +22,28 @@ from skillscape.envs.mazes.layouts import Layout
 
 QUARTERS_PER_CELL = 16
 QUARTER_DIFFUSION = (0, 3, 7)
-"""Diffusion steps on quarter-cells, one after the other: standard deviations of 0, 0.27 and 0.5 cells."""
+"""Successive diffusion steps on quarter-cells: standard deviations of 0, 0.27 and 0.5 cells."""
 CELL_DIFFUSION = (0, 3, 7, 30)
-"""Diffusion steps on whole cells, one after the other: standard deviations of 0, 1.1, 2 and 4 cells."""
+"""Successive diffusion steps on whole cells: standard deviations of 0, 1.1, 2 and 4 cells."""
 STAY = 0.2
-"""Share of a count that stays in its place in a diffusion step; each of the four neighbours receives as much."""
+"""Fraction of a count that stays in place in a diffusion step; each of the four neighbours receives as much."""
 CONCENTRATIONS = (0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e9)
 """Candidates for a_j; the last one ignores its scale."""
 SWEEPS = 2
-"""How often the a_j are chosen, each in turn with the others held."""
+"""Passes of coordinate ascent over the a_j."""
 
 
 class HeldOut(NamedTuple):
-    """How well the classifier did on episodes it was not fitted on, as means over the states of each episode."""
+    """Results of the classifier on held-out episodes, as means over the states of each episode."""
 
     log_probability: Float[np.ndarray, "k r"]
     """log p(z | s) of the true skill, in nats."""
     correct: Float[np.ndarray, "k r"]
-    """How often the most likely skill is the true one; a tie earns the chance of a fair draw."""
+    """Fraction of states whose most likely skill is the true one; an m-way tie counts 1/m."""
 
 
 class _Visits(NamedTuple):
-    """States of all episodes, one row for each place that an episode visited."""
+    """States of all episodes, one row per episode and visited place; ``states`` is their number."""
 
     skill: Int[np.ndarray, " n"]
     episode: Int[np.ndarray, " n"]
@@ -53,10 +53,10 @@ class _Visits(NamedTuple):
 
 
 def held_out(quarters: Int[np.ndarray, "k r t"], layout: Layout, folds: int) -> HeldOut:
-    """Test the classifier on every episode, fitted on the other folds.
+    """Test the classifier on every episode after fitting it on the other folds.
 
     quarters: the quarter-cell of each of t states in r episodes of k skills. Fold f holds the episodes f, f + folds, …
-    of every skill, so that skills are equally frequent in what the classifier is fitted on.
+    of every skill, so that the skills are balanced in the training folds.
     """
     skills, rollouts, length = quarters.shape
     visits = _visits(quarters, folds)
@@ -64,7 +64,7 @@ def held_out(quarters: Int[np.ndarray, "k r t"], layout: Layout, folds: int) -> 
     index = (visits.fold, visits.skill, visits.place)
     own = np.stack([scale[index] for scale in scales])
     total = np.stack([scale.sum(axis=1)[visits.fold, visits.place] for scale in scales])
-    concentrations = _fitted(own, total, visits.states, skills)
+    concentrations = _fit_concentrations(own, total, visits.states, skills)
     posterior = np.full_like(scales[0], 1.0 / skills)
     for scale, concentration in zip(reversed(scales), reversed(concentrations), strict=True):
         posterior = (scale + concentration * posterior) / (scale.sum(axis=1, keepdims=True) + concentration)
@@ -116,7 +116,7 @@ def _diffused(
 
 @cache
 def _neighbours(layout: Layout) -> tuple[Int[np.ndarray, "4 m"], Int[np.ndarray, "4 c"]]:
-    """For each quarter-cell and each cell, its neighbours to the left, below, right and above; itself at a wall."""
+    """Neighbours of each quarter-cell and each cell: left, below, right and above; the place itself at a wall."""
     columns, rows = (np.asarray(layout.cells) - layout.origin).T
     itself = np.arange(len(layout.cells))
     grid = np.pad(layout.cell_grid, 1, constant_values=-1)
@@ -138,22 +138,23 @@ def _neighbours(layout: Layout) -> tuple[Int[np.ndarray, "4 m"], Int[np.ndarray,
     return np.stack(quarters), np.stack(cells)
 
 
-def _fitted(
+def _fit_concentrations(
     own: Float[np.ndarray, "j n"], total: Float[np.ndarray, "j n"], states: Float[np.ndarray, " n"], skills: int
 ) -> list[float]:
     """The concentrations a_j with the highest held-out likelihood, by coordinate ascent."""
-    chosen = [1.0] * len(own)
+    concentrations = [1.0] * len(own)
 
-    def likelihood(concentrations: list[float]) -> float:
+    def likelihood(candidates: list[float]) -> float:
         probability = np.full(own.shape[1], 1.0 / skills)
-        for mine, every, concentration in zip(reversed(own), reversed(total), reversed(concentrations), strict=True):
-            probability = (mine + concentration * probability) / (every + concentration)
+        for count, sum_, concentration in zip(reversed(own), reversed(total), reversed(candidates), strict=True):
+            probability = (count + concentration * probability) / (sum_ + concentration)
         # Not a dot product, which would wake a pool of threads for every candidate.
         return float(np.sum(states * np.log(probability)))
 
     for _ in range(SWEEPS):
         for scale in range(len(own)):
-            chosen[scale] = max(
-                CONCENTRATIONS, key=lambda value: likelihood([*chosen[:scale], value, *chosen[scale + 1 :]])
+            concentrations[scale] = max(
+                CONCENTRATIONS,
+                key=lambda value: likelihood([*concentrations[:scale], value, *concentrations[scale + 1 :]]),
             )
-    return chosen
+    return concentrations

@@ -17,10 +17,10 @@ from skillscape.evaluation.scoreboard import Scoreboard, scoreboard
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
 from skillscape.experiments.grid import Grid, Variant
 from skillscape.experiments.results import Results
+from skillscape.formatting import counted
 from skillscape.plots.aggregates import aggregate_figure
 from skillscape.plots.curves import curves_figure
 from skillscape.training.versions import versions, versions_of
-from skillscape.words import counted
 
 STATES = ("walker", "quadruped", "jaco")
 IMAGES = ("walker-pixels", "quadruped-pixels")

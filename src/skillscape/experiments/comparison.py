@@ -19,13 +19,13 @@ from skillscape.evaluation.summary import Summary, few_seeds_note, median_index,
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
 from skillscape.experiments.grid import Grid, Variant
 from skillscape.experiments.results import Results
+from skillscape.formatting import counted
 from skillscape.plots.curves import MEASURES, Curve, curves_figure
 from skillscape.plots.mazes import Panel, caption, trajectory_figure
 from skillscape.training.run import Run
 from skillscape.training.versions import versions, versions_of
-from skillscape.words import counted
 
-CURVES = ("coverage", "reach", "distinguishability")
+CURVES = ("coverage", "reach", "mutual_information")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def measured(label: str, results: Results) -> Arm:
     names = [name for name in MazeMeasures._fields if name in own.values("measure")]
     by_measure = {name: own.where(measure=name) for name in names}
     summaries = {name: summarise(rows.last()) for name, rows in by_measure.items()}
-    shown = median_index(summaries.get("distinguishability", summaries["coverage"]).per_seed)
+    shown = median_index(summaries.get("mutual_information", summaries["coverage"]).per_seed)
     run = Run(own.runs / own.specs[shown].folder)
     return Arm(
         label=label,

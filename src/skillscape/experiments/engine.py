@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillscape.errors import Interrupted, UserError
-from skillscape.experiments.estimate import Estimate
+from skillscape.experiments.cost import CostModel
 from skillscape.experiments.grid import RunSpec, distinct
 from skillscape.experiments.results import log_file, write_results
-from skillscape.experiments.worker import Order, Outcome, finished, trained_steps
+from skillscape.experiments.worker import Job, Outcome, finished, trained_steps
 from skillscape.plugins import VARIABLE
 
 WRITE_EVERY = 10.0
@@ -33,10 +33,10 @@ class Resources:
     """How often a run is taken up again after its process or its machine was lost."""
 
 
-def order(spec: RunSpec, runs: Path, log: Path, resources: Resources, cores: tuple[int, ...] = ()) -> Order:
+def make_job(spec: RunSpec, runs: Path, log: Path, resources: Resources, cores: tuple[int, ...] = ()) -> Job:
     """What a worker is told about a run."""
     plugins = os.environ.get(VARIABLE, "")
-    return Order(spec.to_json(), str(runs), str(log), resources.cpus, resources.gpus, cores, plugins)
+    return Job(spec.to_json(), str(runs), str(log), resources.cpus, resources.gpus, cores, plugins)
 
 
 class Executor(ABC):
@@ -86,7 +86,7 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class Report:
+class ExecutionReport:
     """What an execution came to, by folder, in the order of the plan; a run is its folder, so none counts twice."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -94,7 +94,9 @@ class Report:
     """Why a run has no results, in a sentence."""
 
 
-def execute(name: str, specs: Sequence[RunSpec], runs: Path, executor: Executor, on_progress: OnProgress) -> Report:
+def execute(
+    name: str, specs: Sequence[RunSpec], runs: Path, executor: Executor, on_progress: OnProgress
+) -> ExecutionReport:
     """Bring every run to its end; Ctrl-C saves those under way and raises ``Interrupted``.
 
     ``name``: of the folder below ``runs``/sweeps that gets the results and the logs.
@@ -110,13 +112,13 @@ class _Execution:
     ) -> None:
         self._name, self._specs, self._runs, self._executor = name, specs, runs, executor
         self._on_progress = on_progress
-        self._report = Report()
+        self._report = ExecutionReport()
         self._running: set[str] = set()
-        self._estimate = Estimate(runs)
+        self._estimate = CostModel(runs)
         self._written = self._estimated = time.monotonic()
         self._seconds_left = 0.0
 
-    def to_the_end(self) -> Report:
+    def to_the_end(self) -> ExecutionReport:
         waiting = [spec for spec in self._specs if not self._known(spec)]
         try:
             self._tell(f"{len(self._report.results)} of {len(self._specs)} runs are finished already")
@@ -132,11 +134,11 @@ class _Execution:
         finally:
             self._executor.stop()
             self._write()
-        order = [spec.folder for spec in self._specs]
+        folders = [spec.folder for spec in self._specs]
         results, failures = self._report.results, self._report.failures
-        return Report(
-            {folder: results[folder] for folder in order if folder in results},
-            {folder: failures[folder] for folder in order if folder in failures},
+        return ExecutionReport(
+            {folder: results[folder] for folder in folders if folder in results},
+            {folder: failures[folder] for folder in folders if folder in failures},
         )
 
     def _known(self, spec: RunSpec) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from skillscape.errors import UserError
 from skillscape.experiments.base import Experiment
 from skillscape.experiments.grid import Grid
-from skillscape.words import counted
+from skillscape.formatting import counted
 
 
 def results_folder(experiment: Experiment, grid: Grid, out: Path) -> Path:

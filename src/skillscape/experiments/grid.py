@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from skillscape import backbones, configure, presets
 from skillscape.config import RunConfig
+from skillscape.config_io import overridden
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.launch import checked_spec
 from skillscape.objectives import trainable
-from skillscape.settings import overridden
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings and the value each of them has."""
@@ -210,9 +210,9 @@ def _overridden(grid: Grid, variant: Variant, config: RunConfig) -> RunConfig:
     """A configuration with the settings of a column and of the grid."""
     if config.objective is not None:
         config = replace(config, objective=overridden(config.objective, dict(variant.objective), "objective"))
-    learner = overridden(config.backbone, dict(variant.settings), "backbone")
+    backbone = overridden(config.backbone, dict(variant.settings), "backbone")
     return replace(
-        config, backbone=learner, evaluation=overridden(config.evaluation, dict(grid.evaluation), "evaluation")
+        config, backbone=backbone, evaluation=overridden(config.evaluation, dict(grid.evaluation), "evaluation")
     )
 
 

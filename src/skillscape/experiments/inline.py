@@ -9,15 +9,15 @@ from typing import final
 
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
+from skillscape.experiments.cost import record_rate
 from skillscape.experiments.engine import Executor
-from skillscape.experiments.estimate import note_pace
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Outcome, finished, trained_steps
+from skillscape.formatting import counted
 from skillscape.launch import launch
 from skillscape.training.callbacks import Callback, TensorBoard
 from skillscape.training.progress import SHOWN, Progress
 from skillscape.training.run import Run
-from skillscape.words import counted
 
 
 def train(
@@ -42,11 +42,11 @@ def train(
     steps = [spec.config.steps - taken for spec, taken in zip(specs, begun, strict=True)]
     seconds_per_step = (time.process_time() - used) / max(sum(steps), 1)
     for spec, taken in zip(specs, steps, strict=True):
-        note_pace(spec, runs, taken, taken * seconds_per_step)
+        record_rate(spec, runs, taken, taken * seconds_per_step)
 
 
 @final
-class Told(Callback):
+class _ProgressForwarder(Callback):
     """Tells each evaluation in a line."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

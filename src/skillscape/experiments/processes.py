@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import final
 
 from skillscape.errors import UserError
-from skillscape.experiments.engine import Executor, Resources, order
+from skillscape.experiments.engine import Executor, Resources, make_job
 from skillscape.experiments.grid import RunSpec
-from skillscape.experiments.worker import Order, Outcome
+from skillscape.experiments.worker import Job, Outcome
 
 COMMAND = (sys.executable, "-m", "skillscape.experiments.worker")
 LOOK_EVERY = 0.05
@@ -45,18 +45,18 @@ class _Worker:
     """A process and the run it performs."""
 
     spec: RunSpec
-    order: Order
+    job: Job
     attempts: int = 0
     process: "subprocess.Popen[str]" = field(init=False)
 
     def start(self) -> None:
         """Begin, or begin again where the newest checkpoint is."""
         self.attempts += 1
-        log = Path(self.order.log)
+        log = Path(self.job.log)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
             self.process = subprocess.Popen(
-                [*COMMAND, json.dumps(self.order._asdict())],
+                [*COMMAND, json.dumps(self.job._asdict())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -108,7 +108,7 @@ class ProcessExecutor(Executor):
 
     def submit(self, spec: RunSpec, log: Path) -> None:
         """Start a process on the cores of a free worker."""
-        worker = _Worker(spec, order(spec, self._runs, log, self._resources, self._free.pop(0)))
+        worker = _Worker(spec, make_job(spec, self._runs, log, self._resources, self._free.pop(0)))
         self._workers.append(worker)
         worker.start()
 
@@ -127,7 +127,7 @@ class ProcessExecutor(Executor):
                 worker.start()
                 continue
             self._workers.remove(worker)
-            self._free.append(worker.order.cores)
+            self._free.append(worker.job.cores)
             ended.append((worker.spec, outcome or Outcome(None, self._loss(worker))))
         return ended
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from skillscape.errors import Interrupted, UserError
-from skillscape.experiments.engine import Executor, Resources, order
+from skillscape.experiments.engine import Executor, Resources, make_job
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Outcome, perform_values, sees
 
@@ -151,7 +151,7 @@ class RayExecutor(Executor):
 
     def submit(self, spec: RunSpec, log: Path) -> None:
         """Hand a task to Ray."""
-        told = order(spec, self._runs, log, self._resources)._asdict()
+        told = make_job(spec, self._runs, log, self._resources)._asdict()
         self._pending[self._task.remote(told)] = spec
 
     def wait(self, seconds: float) -> list[tuple[RunSpec, Outcome]]:

@@ -16,7 +16,7 @@ from skillscape.training.versions import versions
 COLUMNS = ["label", "phase", "method", "env", "task", "seed", "preset", "steps", "noise", "skill_strategy", "snapshot"]
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One number that one run measured."""
 
     folder: str
@@ -37,14 +37,14 @@ class Results:
     specs: tuple[RunSpec, ...]
     runs: Path
     """Folder of all runs."""
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
 
     @staticmethod
     def read(specs: Sequence[RunSpec], runs: Path) -> "Results":
         """All that the runs in these folders measured."""
         return Results(tuple(specs), runs, tuple(row for spec in specs for row in _rows(spec, runs)))
 
-    def where(self, **columns: Any) -> "Results":  # noqa: ANN401  columns of ``Row``
+    def where(self, **columns: Any) -> "Results":  # noqa: ANN401  columns of ``ResultRow``
         """The rows that have these values, for example ``label="SD3", measure="coverage"``."""
         rows = tuple(row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items()))
         found = {(row.folder, row.label) for row in rows}
@@ -54,9 +54,9 @@ class Results:
         """Every value of a column, in order, each once."""
         return list(dict.fromkeys(getattr(row, column) for row in self.rows))
 
-    def by_seed(self) -> dict[int, list[Row]]:
+    def by_seed(self) -> dict[int, list[ResultRow]]:
         """The rows of each seed, by step; for those of one label, place and measure."""
-        found: dict[int, list[Row]] = {}
+        found: dict[int, list[ResultRow]] = {}
         for row in self.rows:
             found.setdefault(row.seed, []).append(row)
         return {seed: sorted(rows, key=lambda row: row.step) for seed, rows in found.items()}
@@ -74,14 +74,14 @@ class Results:
         return common_curve(logs, "value")
 
 
-def _rows(spec: RunSpec, runs: Path) -> Iterator[Row]:
+def _rows(spec: RunSpec, runs: Path) -> Iterator[ResultRow]:
     config = spec.config
     log = read_metrics(runs / spec.folder / "evaluation.csv")
     for measure, values in log.items():
         if measure != "step":
             for step, value in zip(log["step"], values, strict=True):
                 place = (config.env, config.task, config.seed)
-                yield Row(spec.folder, spec.label, *place, int(step), measure, value)
+                yield ResultRow(spec.folder, spec.label, *place, int(step), measure, value)
 
 
 # The table of all runs

@@ -60,7 +60,7 @@ def _sweep(stem: str, values: Mapping[str, Any]) -> Sweep:
     return Sweep(Grid(**{"name": stem, "variants": tuple(dict.fromkeys(_variants(**axes))), **read}), resources)
 
 
-def _read(prefix: str, keys: "Mapping[str, Kind]", values: Mapping[str, Any]) -> dict[str, Any]:
+def _read(prefix: str, keys: "Mapping[str, KeySpec]", values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of known keys, checked; nothing is named twice."""
     found = {}
     for name, value in values.items():
@@ -105,17 +105,17 @@ def _variants(
         if variant(method).method is None:
             yield variant(method, _label(method, settings), settings=settings)
             continue
-        for changes, learner, deviation, skill, snapshot in itertools.product(_combinations(objective), *rest):
+        for changes, backbone_name, noise_std, skill, snapshot in itertools.product(_combinations(objective), *rest):
             rule = None if skill == OWN else skill
-            told = [*changes, ("backbone", learner), *settings, ("noise", deviation or None)]
+            told = [*changes, ("backbone", backbone_name), *settings, ("noise", noise_std or None)]
             told += [("skill", rule), ("snapshot", snapshot)]
             yield variant(
                 method,
                 _label(method, told),
-                backbone=learner,
+                backbone=backbone_name,
                 objective=changes,
                 settings=settings,
-                noise=deviation,
+                noise=noise_std,
                 skill=rule,
                 snapshot=snapshot,
             )
@@ -131,7 +131,7 @@ def _label(method: str, settings: Iterable[tuple[str, Any]]) -> str:
     return ", ".join([method, *(f"{name} {value}" for name, value in settings if value is not None)])
 
 
-class Kind(NamedTuple):
+class KeySpec(NamedTuple):
     """What a key takes: in words, as a test, and what is made of it."""
 
     wish: str
@@ -163,28 +163,28 @@ def _tuples(value: Any) -> Any:  # noqa: ANN401
     return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
 
 
-_TEXT = Kind("a text in quotes", _text, str)
-_TEXTS = Kind("a list of texts with at least one", lambda value: _list(value, _text, 1), tuple)
-_STEPS = Kind("a whole number above zero", lambda value: _whole(value, 1), int)
-_TABLE = Kind(
+_TEXT = KeySpec("a text in quotes", _text, str)
+_TEXTS = KeySpec("a list of texts with at least one", lambda value: _list(value, _text, 1), tuple)
+_STEPS = KeySpec("a whole number above zero", lambda value: _whole(value, 1), int)
+_TABLE = KeySpec(
     "a table, written [{key}]",
     lambda value: isinstance(value, dict),
     lambda value: tuple((name, _tuples(entry)) for name, entry in value.items()),
 )
 KEYS = {
-    "name": Kind(
+    "name": KeySpec(
         "the name of a folder, without slashes and without a dot in front",
         lambda value: _text(value) and "/" not in value and value[0] != ".",
         str,
     ),
     "methods": _TEXTS,
     "envs": _TEXTS,
-    "tasks": Kind(
+    "tasks": KeySpec(
         '"all" or a list of tasks',
         lambda value: value == "all" or _list(value, _text),
         lambda value: None if value == "all" else tuple(value),
     ),
-    "seeds": Kind(
+    "seeds": KeySpec(
         f"how many seeds, up to {MOST_RUNS:,}, or a list of seeds that are not negative",
         lambda value: _list(value, _whole, 1) or (_whole(value, 1) and value <= MOST_RUNS),
         lambda value: tuple(value if isinstance(value, list) else range(value)),
@@ -194,8 +194,8 @@ KEYS = {
     "finetuning_steps": _STEPS,
     "backbones": _TEXTS,
     "skills": _TEXTS,
-    "snapshots": Kind("a list of steps above zero", lambda value: _list(value, lambda step: _whole(step, 1)), tuple),
-    "noise": Kind(
+    "snapshots": KeySpec("a list of steps above zero", lambda value: _list(value, lambda step: _whole(step, 1)), tuple),
+    "noise": KeySpec(
         "a standard deviation of at least 0 or a list of them",
         lambda value: _real(value) or _list(value, _real, 1),
         lambda value: tuple(float(entry) for entry in (value if isinstance(value, list) else [value])),
@@ -209,10 +209,10 @@ KEYS = {
 }
 RESOURCES = {
     "cpus": _STEPS,
-    "gpus": Kind(
+    "gpus": KeySpec(
         "a share between 0 and 1 or a whole number",
         lambda value: _real(value) and (value <= 1 or value % 1 == 0),
         float,
     ),
-    "retries": Kind("a whole number of at least 0", _whole, int),
+    "retries": KeySpec("a whole number of at least 0", _whole, int),
 }

@@ -26,7 +26,7 @@ PATIENCE = 600.0
 PAUSE = 0.5
 
 
-class Order(NamedTuple):
+class Job(NamedTuple):
     """All that a worker has to know, as plain values."""
 
     spec: dict[str, Any]
@@ -57,14 +57,14 @@ def bookkeeping(runs: Path, kind: str, folder: str) -> Path:
     return path
 
 
-def perform(order: Order) -> Outcome:
+def perform(job: Job) -> Outcome:
     """Bring a run to its end, from its newest checkpoint if there is one. A run that is finished is only read."""
-    _settle(order)
-    Path(order.log).parent.mkdir(parents=True, exist_ok=True)
-    with Path(order.log).open("a") as log:
+    _settle(job)
+    Path(job.log).parent.mkdir(parents=True, exist_ok=True)
+    with Path(job.log).open("a") as log:
         _note(log, f"process {os.getpid()} on {socket.gethostname()}")
         try:
-            results = _patiently(order, log)
+            results = _patiently(job, log)
         except UserError as error:
             _note(log, f"failed: {error}")
             if error.__cause__ is not None:
@@ -82,7 +82,7 @@ def perform(order: Order) -> Outcome:
 
 def perform_values(values: dict[str, Any]) -> dict[str, Any]:
     """The same as a task of Ray, which has a process for itself: plain values in and out."""
-    return perform(Order(**values))._asdict()
+    return perform(Job(**values))._asdict()
 
 
 def sees(path: str, content: str) -> bool:
@@ -93,24 +93,24 @@ def sees(path: str, content: str) -> bool:
         return False
 
 
-def _settle(order: Order) -> None:
+def _settle(job: Job) -> None:
     """Keep to the cores and threads that were given; libraries read these variables when they are loaded."""
-    if order.cores and platform.system() == "Linux":
-        os.sched_setaffinity(0, order.cores)
+    if job.cores and platform.system() == "Linux":
+        os.sched_setaffinity(0, job.cores)
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(order.threads)
-    if 0 < order.gpus < 1:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * order.gpus:.3f}")
+        os.environ[name] = str(job.threads)
+    if 0 < job.gpus < 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * job.gpus:.3f}")
 
 
-def _patiently(order: Order, log: TextIO) -> dict[str, Any]:
-    runs, folder = Path(order.runs), order.spec["folder"]
+def _patiently(job: Job, log: TextIO) -> dict[str, Any]:
+    runs, folder = Path(job.runs), job.spec["folder"]
     until = time.monotonic() + PATIENCE
     while True:
         try:
             with _alone(bookkeeping(runs, "locks", f"{folder}.lock"), runs / folder):
                 if finished(runs, folder) is None:
-                    _train(order, log)
+                    _train(job, log)
                 made = finished(runs, folder)
                 if made is None:
                     raise UserError(f"{folder} ended without results; see its log.")
@@ -139,14 +139,14 @@ def _alone(path: Path, folder: Path) -> Iterator[None]:
         yield
 
 
-def _train(order: Order, log: TextIO) -> None:
+def _train(job: Job, log: TextIO) -> None:
     from skillscape.experiments.grid import RunSpec
-    from skillscape.experiments.inline import Told, train
+    from skillscape.experiments.inline import _ProgressForwarder, train
     from skillscape.plugins import VARIABLE, load_named_plugins
 
-    os.environ[VARIABLE] = order.plugins
+    os.environ[VARIABLE] = job.plugins
     load_named_plugins()
-    train([RunSpec.from_json(order.spec)], Path(order.runs), [Told(lambda line: _note(log, line))])
+    train([RunSpec.from_json(job.spec)], Path(job.runs), [_ProgressForwarder(lambda line: _note(log, line))])
 
 
 def finished(runs: Path, folder: str) -> dict[str, Any] | None:
@@ -176,9 +176,9 @@ def main() -> None:
     # A driver in the background of a shell passes on that Ctrl-C is to be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    order = Order(**json.loads(sys.argv[1]))
+    job = Job(**json.loads(sys.argv[1]))
     try:
-        outcome = perform(order)
+        outcome = perform(job)
     except Interrupted:
         return
     channel.write(json.dumps(outcome._asdict()) + "\n")

@@ -22,18 +22,18 @@ from skillscape.objectives.base import (
     Scale,
     SkillSteps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Sphere
 from skillscape.stats import Moments, particle_entropy, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet
 
 
 class APSState(NamedTuple):
     """The features φ, and the running moments of the distances between them."""
 
-    features: Learner[StateNet]
+    features: TrainState[StateNet]
     distances: Moments
 
 
@@ -90,7 +90,7 @@ class APS(AdamTrained, Objective[APSState]):
     def init(self, key: RandomKey, spec: Spec) -> APSState:
         """Fresh features; no distances seen."""
         features = StateNet.create(key, spec.obs_shape, self.hidden, self.dimension)
-        return APSState(learner(self._transform, features), Moments.create())
+        return APSState(TrainState.create(self._transform, features), Moments.create())
 
     def update(self, state: APSState, batch: Experience, key: RandomKey) -> tuple[APSState, Metrics]:
         """One step on −mean w·φ̂(s'): a von Mises–Fisher log likelihood of w, up to its scale and constant."""

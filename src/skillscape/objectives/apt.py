@@ -14,17 +14,17 @@ from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import ObsEncoder
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.stats import Moments, particle_entropy, safe_sqrt
-from skillscape.types import End, Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye
+from skillscape.types import Experience, Metrics, RandomKey, RewardState, Spec
 
 
 class APTNetworks(eqx.Module):
     """Representation h, forward model f: (h(s), a) → h(s'), inverse model g: (h(s), h(s')) → a before its tanh."""
 
-    eye: Eye
+    obs_encoder: ObsEncoder
     trunk: Linear
     norm: LayerNorm
     forward: MLP
@@ -32,13 +32,13 @@ class APTNetworks(eqx.Module):
 
     def represent(self, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
         """h(s) = tanh(layer norm(W s + b)), where s is what the eye gives."""
-        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(self.eye(one))))(obs))
+        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(self.obs_encoder(one))))(obs))
 
 
 class APTState(NamedTuple):
     """Networks, and the running moments of the distances."""
 
-    networks: Learner[APTNetworks]
+    networks: TrainState[APTNetworks]
     distances: Moments
 
 
@@ -59,7 +59,7 @@ class APT(AdamTrained, Objective[APTState]):
     """What distances are measured in: themselves, their running mean, or their running variance."""
     distance_floor: float = 0.0
     """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
-    paid_for: End = "obs"
+    reward_state: RewardState = "obs"
     """Which state of a transition is rewarded for being far from others."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
@@ -73,23 +73,23 @@ class APT(AdamTrained, Objective[APTState]):
             hidden=(scale.width,),
             feature_dim=scale.width // 2,
             # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            paid_for="next_obs" if scale.imagined else "obs",
+            reward_state="next_obs" if scale.imagined else "obs",
             learning_rate=scale.learning_rate,
             epsilon=scale.epsilon,
         )
 
     def init(self, key: RandomKey, spec: Spec) -> APTState:
         """Fresh networks; no distances seen."""
-        eye = Eye.create(key, spec.obs_shape)
+        obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         trunk_key, forward_key, inverse_key = jax.random.split(key, 3)
         networks = APTNetworks(
-            eye=eye,
-            trunk=Linear.create(trunk_key, eye.width, self.feature_dim),
+            obs_encoder=obs_encoder,
+            trunk=Linear.create(trunk_key, obs_encoder.width, self.feature_dim),
             norm=LayerNorm.create(self.feature_dim),
             forward=MLP.create(forward_key, self.feature_dim + spec.action_dim, self.hidden, self.feature_dim),
             inverse=MLP.create(inverse_key, 2 * self.feature_dim, self.hidden, spec.action_dim),
         )
-        return APTState(learner(self._transform, networks), Moments.create())
+        return APTState(TrainState.create(self._transform, networks), Moments.create())
 
     def update(self, state: APTState, batch: Experience, key: RandomKey) -> tuple[APTState, Metrics]:
         """One step on mean ‖f(h(s), a) − h(s')‖ + mean ‖tanh g(h(s), h(s')) − a‖, neither squared.
@@ -116,9 +116,9 @@ class APT(AdamTrained, Objective[APTState]):
     def reward(
         self, state: APTState, batch: Experience, key: RandomKey
     ) -> tuple[APTState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from h(s) to its k nearest in the batch, itself among them); s as ``paid_for``."""
+        """r = log(1 + mean distance from h(s) to its k nearest in the batch and itself); s as ``reward_state``."""
         del key
-        states = state.networks.params.represent(batch.states(self.paid_for))
+        states = state.networks.params.represent(batch.states(self.reward_state))
         moments, reward = particle_entropy(
             states, states, state.distances, self.neighbours, scale=self.scale, floor=self.distance_floor
         )

@@ -103,6 +103,11 @@ class Objective(ABC, Generic[State]):
         return "scalar"
 
     @property
+    def critic_width(self) -> int:
+        """Outputs of a critic: one value, or successor features as long as a skill."""
+        return self.skills.width if self.critic_head == "skill" else 1
+
+    @property
     def skills(self) -> SkillSpace:
         """The space that skills come from; unless a method says otherwise it has none."""
         return NoSkill()

@@ -24,11 +24,11 @@ from skillscape.objectives.base import (
     SkillCount,
     SkillSteps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.stats import unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet
 
 TINY = 1e-6
 """Added to the sum of similarities and to the share of the positive, as in the authors' code."""
@@ -44,7 +44,7 @@ class BeCLNetworks(eqx.Module):
 class BeCLState(NamedTuple):
     """The networks of the contrast."""
 
-    networks: Learner[BeCLNetworks]
+    networks: TrainState[BeCLNetworks]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
             embedding=StateNet.create(embedding_key, spec.obs_shape, self.hidden, self.feature_dim),
             projection=MLP.create(projection_key, self.feature_dim, self.projection_hidden, self.feature_dim),
         )
-        return BeCLState(learner(self._transform, networks))
+        return BeCLState(TrainState.create(self._transform, networks))
 
     def _share(self, networks: BeCLNetworks, batch: Experience) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
         """The positive's share among the other rows, as f(s') sees them, and whether a row has a positive at all."""

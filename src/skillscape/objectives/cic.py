@@ -20,12 +20,12 @@ from skillscape.objectives.base import (
     SkillCount,
     SkillSteps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Box, Discrete, SkillSpace
 from skillscape.stats import Moments, particle_entropy, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet
 
 
 class CICNetworks(eqx.Module):
@@ -39,7 +39,7 @@ class CICNetworks(eqx.Module):
 class CICState(NamedTuple):
     """Networks, and the running moments of the distances."""
 
-    networks: Learner[CICNetworks]
+    networks: TrainState[CICNetworks]
     distances: Moments
 
 
@@ -103,7 +103,7 @@ class CIC(AdamTrained, Objective[CICState]):
             predictor=MLP.create(predictor_key, 2 * self.feature_dim, self.hidden, self.feature_dim),
             skill=MLP.create(skill_key, self.skills.width, self.hidden, self.feature_dim),
         )
-        return CICState(learner(self._transform, networks), Moments.create())
+        return CICState(TrainState.create(self._transform, networks), Moments.create())
 
     def update(self, state: CICState, batch: Experience, key: RandomKey) -> tuple[CICState, Metrics]:
         """One InfoNCE step: row i's skill h(zᵢ) is to pick row i's transition p(g(s), g(s')) out of the batch."""

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
+from skillscape.objectives.encoders import ObsEncoder, StateNet, coarse_target, coarse_target_size
 from skillscape.objectives.latent_steps import (
     LatentSteps,
     constrained_loss,
@@ -22,10 +23,9 @@ from skillscape.objectives.latent_steps import (
     latent_steps,
     squared_length,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye, StateNet, outline, outline_width
 
 
 class ChangeModel(eqx.Module):
@@ -34,23 +34,23 @@ class ChangeModel(eqx.Module):
     Of images the change is that of their outlines.
     """
 
-    eye: Eye
+    obs_encoder: ObsEncoder
     mean: MLP
-    log_deviation: MLP
+    log_std: MLP
 
     def __call__(self, obs: Shaped[Array, "..."]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
         """μ(s) and log σ(s), with σ within [10⁻⁶, 10⁶]."""
         bound = math.log(1e6)
-        seen = self.eye(obs)
-        return self.mean(seen), jnp.clip(self.log_deviation(seen), -bound, bound)
+        seen = self.obs_encoder(obs)
+        return self.mean(seen), jnp.clip(self.log_std(seen), -bound, bound)
 
 
 class CSDState(NamedTuple):
     """The representation φ, log λ of the multiplier on its constraint, and the model of changes."""
 
-    representation: Learner[StateNet]
-    multiplier: Learner[Float[Array, ""]]
-    changes: Learner[ChangeModel]
+    representation: TrainState[StateNet]
+    multiplier: TrainState[Float[Array, ""]]
+    changes: TrainState[ChangeModel]
 
 
 @dataclass(frozen=True)
@@ -73,26 +73,26 @@ class CSD(LatentSteps[CSDState]):
 
     def init(self, key: RandomKey, spec: Spec) -> CSDState:
         """A fresh representation and model of changes."""
-        representation_key, mean_key, deviation_key = jax.random.split(key, 3)
+        representation_key, mean_key, std_key = jax.random.split(key, 3)
         representation = StateNet.create(representation_key, spec.obs_shape, self.hidden, self.skills.width)
-        eye, outputs = Eye.create(mean_key, spec.obs_shape), outline_width(spec.obs_shape)
+        obs_encoder, outputs = ObsEncoder.create(mean_key, spec.obs_shape), coarse_target_size(spec.obs_shape)
         changes = ChangeModel(
-            eye=eye,
-            mean=MLP.create(mean_key, eye.width, self.hidden, outputs),
-            log_deviation=MLP.create(deviation_key, eye.width, self.hidden, outputs),
+            obs_encoder=obs_encoder,
+            mean=MLP.create(mean_key, obs_encoder.width, self.hidden, outputs),
+            log_std=MLP.create(std_key, obs_encoder.width, self.hidden, outputs),
         )
         log_multiplier = jnp.asarray(math.log(self.initial_multiplier), jnp.float32)
         return CSDState(
-            learner(self._transform, representation),
-            learner(self._multiplier_transform, log_multiplier),
-            learner(self._transform, changes),
+            TrainState.create(self._transform, representation),
+            TrainState.create(self._multiplier_transform, log_multiplier),
+            TrainState.create(self._transform, changes),
         )
 
     def distance(self, state: CSDState, batch: Experience) -> Float[Array, " n"]:
         """d(s, s'): how far the change is from what the model expects, in units of what it deems usual."""
-        mean, log_deviation = jax.vmap(state.changes.params)(batch.obs)
+        mean, log_std = jax.vmap(state.changes.params)(batch.obs)
         # σ⁻¹ over its geometric mean: only how the entries compare matters, not how sure the model is of all of them.
-        relative = jnp.exp(jnp.mean(log_deviation, axis=-1, keepdims=True) - log_deviation)
+        relative = jnp.exp(jnp.mean(log_std, axis=-1, keepdims=True) - log_std)
         return squared_length((_changes(batch) - mean) * relative, self.constraint)
 
     def update(self, state: CSDState, batch: Experience, key: RandomKey) -> tuple[CSDState, Metrics]:
@@ -109,9 +109,9 @@ class CSD(LatentSteps[CSDState]):
             return constrained_loss(steps, direction, distance, multiplier, self.slack, self.constraint)
 
         def surprise(changes: ChangeModel) -> tuple[Float[Array, ""], Metrics]:
-            mean, log_deviation = jax.vmap(changes)(batch.obs)
-            scaled = (_changes(batch) - mean) * jnp.exp(-log_deviation)
-            value = jnp.mean(jnp.sum(0.5 * scaled**2 + log_deviation + 0.5 * math.log(2 * math.pi), axis=-1))
+            mean, log_std = jax.vmap(changes)(batch.obs)
+            scaled = (_changes(batch) - mean) * jnp.exp(-log_std)
+            value = jnp.mean(jnp.sum(0.5 * scaled**2 + log_std + 0.5 * math.log(2 * math.pi), axis=-1))
             return value, {"change_loss": value}
 
         representation, metrics = gradient_step(self._transform, loss, state.representation)
@@ -130,4 +130,4 @@ class CSD(LatentSteps[CSDState]):
 
 
 def _changes(batch: Experience) -> Float[Array, "n d"]:
-    return jax.vmap(outline)(batch.next_obs) - jax.vmap(outline)(batch.obs)
+    return jax.vmap(coarse_target)(batch.next_obs) - jax.vmap(coarse_target)(batch.obs)

@@ -23,16 +23,16 @@ from skillscape.objectives.base import (
     SkillCount,
     SkillSteps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import coarse_target, coarse_target_size
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import outline, outline_width
 
 
 class DADSState(NamedTuple):
     """The model of where a skill leads: z → mean of s', or of its outline where states are images."""
 
-    model: Learner[MLP]
+    model: TrainState[MLP]
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
 
     def init(self, key: RandomKey, spec: Spec) -> DADSState:
         """A fresh model."""
-        model = MLP.create(key, self.number_of_skills, self.hidden, outline_width(spec.obs_shape))
-        return DADSState(learner(self._transform, model))
+        model = MLP.create(key, self.number_of_skills, self.hidden, coarse_target_size(spec.obs_shape))
+        return DADSState(TrainState.create(self._transform, model))
 
     def update(self, state: DADSState, batch: Experience, key: RandomKey) -> tuple[DADSState, Metrics]:
         """One step of −log q(s'|z), up to constants."""
         del key
 
         def loss(model: MLP) -> tuple[Float[Array, ""], Metrics]:
-            squared = jnp.sum((jax.vmap(outline)(batch.next_obs) - jax.vmap(model)(batch.skill)) ** 2, axis=-1)
+            squared = jnp.sum((jax.vmap(coarse_target)(batch.next_obs) - jax.vmap(model)(batch.skill)) ** 2, axis=-1)
             value = jnp.mean(squared)
             return value, {"model_loss": value}
 
@@ -91,5 +91,5 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
     def score_skills(self, state: DADSState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log q(s|z) for every skill, without the constant that all share."""
         means = jax.vmap(state.model.params)(self.skills.all())
-        squared = jnp.sum((jax.vmap(outline)(obs)[:, None, :] - means[None, :, :]) ** 2, axis=-1)
+        squared = jnp.sum((jax.vmap(coarse_target)(obs)[:, None, :] - means[None, :, :]) ** 2, axis=-1)
         return -squared / (2 * self.variance)

@@ -19,15 +19,15 @@ from skillscape.objectives.base import (
     SkillCount,
     SkillSteps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, gradient_step
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet
 
 
 class DIAYNState(NamedTuple):
     """The discriminator q(z|s)."""
 
-    discriminator: Learner[StateNet]
+    discriminator: TrainState[StateNet]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
     def init(self, key: RandomKey, spec: Spec) -> DIAYNState:
         """A fresh discriminator."""
         discriminator = StateNet.create(key, spec.obs_shape, self.hidden, self.number_of_skills)
-        return DIAYNState(learner(self._transform, discriminator))
+        return DIAYNState(TrainState.create(self._transform, discriminator))
 
     def update(self, state: DIAYNState, batch: Experience, key: RandomKey) -> tuple[DIAYNState, Metrics]:
         """One step of cross-entropy on (s', z)."""

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet, coarse_target, coarse_target_size
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet, outline, outline_width
 
 
 class DisagreementState(NamedTuple):
@@ -24,7 +24,7 @@ class DisagreementState(NamedTuple):
     They are one network whose leaves have a leading axis of members: each has an eye of its own.
     """
 
-    ensemble: Learner[StateNet]
+    ensemble: TrainState[StateNet]
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,18 @@ class Disagreement(AdamTrained, Objective[DisagreementState]):
         shape = spec.obs_shape
 
         def member(key: RandomKey) -> StateNet:
-            return StateNet.create(key, shape, self.hidden, outline_width(shape), beside=spec.action_dim)
+            return StateNet.create(key, shape, self.hidden, coarse_target_size(shape), extra=spec.action_dim)
 
-        return DisagreementState(learner(self._transform, jax.vmap(member)(jax.random.split(key, self.ensemble_size))))
+        return DisagreementState(
+            TrainState.create(self._transform, jax.vmap(member)(jax.random.split(key, self.ensemble_size)))
+        )
 
     def update(self, state: DisagreementState, batch: Experience, key: RandomKey) -> tuple[DisagreementState, Metrics]:
         """One step on the mean over models and rows of ‖fᵢ(s, a) − s'‖, not squared."""
         del key
 
         def loss(ensemble: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            misses = _predictions(ensemble, batch) - jax.vmap(outline)(batch.next_obs)[None]
+            misses = _predictions(ensemble, batch) - jax.vmap(coarse_target)(batch.next_obs)[None]
             value = jnp.mean(safe_sqrt(jnp.sum(misses**2, axis=-1)))
             return value, {"model_loss": value}
 

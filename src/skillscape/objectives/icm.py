@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import ObsEncoder, coarse_target, coarse_target_size
+from skillscape.optim import TrainState, gradient_step
 from skillscape.stats import safe_sqrt
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye, outline, outline_width
 
 
 class ICMNetworks(eqx.Module):
@@ -25,19 +25,19 @@ class ICMNetworks(eqx.Module):
     Images are read through one eye by both models, and of s' its outline is predicted.
     """
 
-    eye: Eye
+    obs_encoder: ObsEncoder
     forward: MLP
     inverse: MLP
 
     def forward_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖f(s, a) − s'‖, not squared."""
-        seen = jax.vmap(self.eye)(batch.obs)
+        seen = jax.vmap(self.obs_encoder)(batch.obs)
         predicted = jax.vmap(self.forward)(jnp.concatenate([seen, batch.action], axis=-1))
-        return safe_sqrt(jnp.sum((predicted - jax.vmap(outline)(batch.next_obs)) ** 2, axis=-1))
+        return safe_sqrt(jnp.sum((predicted - jax.vmap(coarse_target)(batch.next_obs)) ** 2, axis=-1))
 
     def inverse_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖tanh g(s, s') − a‖, not squared."""
-        seen = jax.vmap(self.eye)(batch.obs), jax.vmap(self.eye)(batch.next_obs)
+        seen = jax.vmap(self.obs_encoder)(batch.obs), jax.vmap(self.obs_encoder)(batch.next_obs)
         predicted = jnp.tanh(jax.vmap(self.inverse)(jnp.concatenate(seen, axis=-1)))
         return safe_sqrt(jnp.sum((predicted - batch.action) ** 2, axis=-1))
 
@@ -45,7 +45,7 @@ class ICMNetworks(eqx.Module):
 class ICMState(NamedTuple):
     """The two models under one optimiser."""
 
-    networks: Learner[ICMNetworks]
+    networks: TrainState[ICMNetworks]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class ICM(AdamTrained, Objective[ICMState]):
     def init(self, key: RandomKey, spec: Spec) -> ICMState:
         """Fresh models."""
         forward_key, inverse_key = jax.random.split(key)
-        eye, outputs = Eye.create(key, spec.obs_shape), outline_width(spec.obs_shape)
+        obs_encoder, outputs = ObsEncoder.create(key, spec.obs_shape), coarse_target_size(spec.obs_shape)
         networks = ICMNetworks(
-            eye=eye,
-            forward=MLP.create(forward_key, eye.width + spec.action_dim, self.hidden, outputs),
-            inverse=MLP.create(inverse_key, 2 * eye.width, self.hidden, spec.action_dim),
+            obs_encoder=obs_encoder,
+            forward=MLP.create(forward_key, obs_encoder.width + spec.action_dim, self.hidden, outputs),
+            inverse=MLP.create(inverse_key, 2 * obs_encoder.width, self.hidden, spec.action_dim),
         )
-        return ICMState(learner(self._transform, networks))
+        return ICMState(TrainState.create(self._transform, networks))
 
     def update(self, state: ICMState, batch: Experience, key: RandomKey) -> tuple[ICMState, Metrics]:
         """One step on the mean forward error plus the mean inverse error."""

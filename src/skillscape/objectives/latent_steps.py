@@ -14,11 +14,11 @@ import optax
 from jaxtyping import Array, Float
 
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Pairs, Scale, SkillSteps
-from skillscape.optim import Learner, adam, gradient_step
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Metrics
-from skillscape.vision import StateNet
 
 State = TypeVar("State")
 Measure = Literal["sum", "mean"]
@@ -63,8 +63,8 @@ def constrained_loss(
 
 
 def follow_constraint(
-    transform: optax.GradientTransformation, log_multiplier: Learner[Float[Array, ""]], constraint: Float[Array, ""]
-) -> Learner[Float[Array, ""]]:
+    transform: optax.GradientTransformation, log_multiplier: TrainState[Float[Array, ""]], constraint: Float[Array, ""]
+) -> TrainState[Float[Array, ""]]:
     """One step of log λ on log λ · mean c: λ grows where the constraint is broken (c < 0)."""
     return gradient_step(transform, lambda log: (log * constraint, {}), log_multiplier)[0]
 

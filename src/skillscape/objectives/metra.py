@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from skillscape.objectives.encoders import StateNet
 from skillscape.objectives.latent_steps import (
     LatentSteps,
     constrained_loss,
@@ -18,16 +19,15 @@ from skillscape.objectives.latent_steps import (
     follow_constraint,
     latent_steps,
 )
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.optim import TrainState, gradient_step
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet
 
 
 class METRAState(NamedTuple):
     """The representation φ, and log λ of the multiplier on its constraint."""
 
-    representation: Learner[StateNet]
-    multiplier: Learner[Float[Array, ""]]
+    representation: TrainState[StateNet]
+    multiplier: TrainState[Float[Array, ""]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ class METRA(LatentSteps[METRAState]):
         """A fresh representation."""
         representation = StateNet.create(key, spec.obs_shape, self.hidden, self.skills.width)
         log_multiplier = jnp.asarray(math.log(self.initial_multiplier), jnp.float32)
-        return METRAState(learner(self._transform, representation), learner(self._multiplier_transform, log_multiplier))
+        return METRAState(
+            TrainState.create(self._transform, representation),
+            TrainState.create(self._multiplier_transform, log_multiplier),
+        )
 
     def update(self, state: METRAState, batch: Experience, key: RandomKey) -> tuple[METRAState, Metrics]:
         """A step of φ on −mean(Δφ·z + λ c), then one of log λ on log λ · mean c, with c = min(ε, 1 − ‖Δφ‖²).

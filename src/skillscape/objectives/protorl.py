@@ -13,31 +13,31 @@ from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, Linear
 from skillscape.objectives.base import AdamTrained, Epsilon, LearningRate, Objective, Scale
-from skillscape.optim import Learner, ema, gradient_step, learner
+from skillscape.objectives.encoders import ObsEncoder
+from skillscape.optim import TrainState, ema, gradient_step
 from skillscape.ranges import FRACTION, POSITIVE
 from skillscape.stats import nearest_distances, sinkhorn, unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye
 
 
 class ProtoRLNetworks(eqx.Module):
     """Predictor p: s → R^h, linear behind an eye, projector q: R^h → R^h, and prototypes C, rows in R^h."""
 
-    eye: Eye
+    obs_encoder: ObsEncoder
     predictor: Linear
     projector: MLP
     prototypes: Float[Array, "k h"]
 
     def predict(self, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
         """p(s)."""
-        return _predicted(self.eye, self.predictor, obs)
+        return _predicted(self.obs_encoder, self.predictor, obs)
 
 
 class ProtoRLState(NamedTuple):
     """Networks, the slow copy p̄ of predictor and eye, and the latest candidates, newest first (zeros at the start)."""
 
-    networks: Learner[ProtoRLNetworks]
-    target_eye: Eye
+    networks: TrainState[ProtoRLNetworks]
+    target_obs_encoder: ObsEncoder
     target: Linear
     queue: Float[Array, "rows h"]
 
@@ -64,7 +64,7 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
     """Temperature of the assignments to prototypes, in both branches of the loss."""
     sinkhorn_iterations: Annotated[int, POSITIVE] = 3
     """Rounds of balancing the assignments to prototypes."""
-    target_rate: Annotated[float, POSITIVE, FRACTION] = 0.05
+    tau: Annotated[float, POSITIVE, FRACTION] = 0.05
     """How fast the target p̄ follows the predictor, per update."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
@@ -85,18 +85,18 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
     def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:
         """Fresh networks, prototypes in random directions, p̄ = p, and a queue of zeros."""
         predictor_key, projector_key, prototype_key = jax.random.split(key, 3)
-        eye = Eye.create(key, spec.obs_shape)
-        predictor = Linear.create(predictor_key, eye.width, self.feature_dim)
+        obs_encoder = ObsEncoder.create(key, spec.obs_shape)
+        predictor = Linear.create(predictor_key, obs_encoder.width, self.feature_dim)
         networks = ProtoRLNetworks(
-            eye=eye,
+            obs_encoder=obs_encoder,
             predictor=predictor,
             projector=MLP.create(projector_key, self.feature_dim, self.hidden, self.feature_dim),
             prototypes=unit_rows(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
         )
         # The copy's leaves are its own: a loop that hands its old state's memory on must not find one leaf twice.
-        target_eye, target = jax.tree.map(jnp.copy, (eye, predictor))
+        target_obs_encoder, target = jax.tree.map(jnp.copy, (obs_encoder, predictor))
         queue = jnp.zeros((self.queue_size, self.feature_dim))
-        return ProtoRLState(learner(self._transform, networks), target_eye, target, queue)
+        return ProtoRLState(TrainState.create(self._transform, networks), target_obs_encoder, target, queue)
 
     def update(self, state: ProtoRLState, batch: Experience, key: RandomKey) -> tuple[ProtoRLState, Metrics]:
         """One step of cross-entropy: q(p(s)) is to tell which prototypes p̄(s') is assigned to; then p̄ follows p.
@@ -109,7 +109,7 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
         networks = state.networks._replace(
             params=eqx.tree_at(lambda tree: tree.prototypes, params, unit_rows(params.prototypes))
         )
-        slow = unit_rows(_predicted(state.target_eye, state.target, batch.next_obs))
+        slow = unit_rows(_predicted(state.target_obs_encoder, state.target, batch.next_obs))
         assignment = sinkhorn(slow @ networks.params.prototypes.T / self.temperature, self.sinkhorn_iterations)
 
         def loss(networks: ProtoRLNetworks) -> tuple[Float[Array, ""], Metrics]:
@@ -119,9 +119,9 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
             return value, {"model_loss": value}
 
         networks, metrics = gradient_step(self._transform, loss, networks)
-        followed = networks.params.eye, networks.params.predictor
-        target_eye, target = ema((state.target_eye, state.target), followed, self.target_rate)
-        return ProtoRLState(networks, target_eye, target, state.queue), metrics
+        followed = networks.params.obs_encoder, networks.params.predictor
+        target_obs_encoder, target = ema((state.target_obs_encoder, state.target), followed, self.tau)
+        return ProtoRLState(networks, target_obs_encoder, target, state.queue), metrics
 
     def reward(
         self, state: ProtoRLState, batch: Experience, key: RandomKey
@@ -138,5 +138,5 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
         return state._replace(queue=queue), reward, {}
 
 
-def _predicted(eye: Eye, predictor: Linear, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
-    return jax.vmap(lambda one: predictor(eye(one)))(obs)
+def _predicted(obs_encoder: ObsEncoder, predictor: Linear, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
+    return jax.vmap(lambda one: predictor(obs_encoder(one)))(obs)

@@ -10,18 +10,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from skillscape.conv import preprocess
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
-from skillscape.optim import Learner, gradient_step, learner
+from skillscape.objectives.encoders import StateNet
+from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.stats import Moments
-from skillscape.types import End, Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet, prepared
+from skillscape.types import Experience, Metrics, RandomKey, RewardState, Spec
 
 
 class RNDState(NamedTuple):
     """The predictor, the fixed random target that it learns, and the running moments of its errors."""
 
-    predictor: Learner[StateNet]
+    predictor: TrainState[StateNet]
     target: StateNet
     errors: Moments
 
@@ -39,7 +40,7 @@ class RND(AdamTrained, Objective[RNDState]):
     """Outputs of the random network."""
     clip: Annotated[float, POSITIVE] = 5.0
     """Largest absolute value of a normalised input."""
-    paid_for: End = "obs"
+    reward_state: RewardState = "obs"
     """Which state of a transition is rewarded for being novel."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
@@ -51,7 +52,7 @@ class RND(AdamTrained, Objective[RNDState]):
             hidden=scale.hidden,
             feature_dim=scale.width // 2,
             # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            paid_for="next_obs" if scale.imagined else "obs",
+            reward_state="next_obs" if scale.imagined else "obs",
             learning_rate=scale.learning_rate,
             epsilon=scale.epsilon,
         )
@@ -61,16 +62,16 @@ class RND(AdamTrained, Objective[RNDState]):
         predictor, target = (
             StateNet.create(one, spec.obs_shape, self.hidden, self.feature_dim) for one in jax.random.split(key)
         )
-        return RNDState(learner(self._transform, predictor), target, Moments.create())
+        return RNDState(TrainState.create(self._transform, predictor), target, Moments.create())
 
     def _errors(self, predictor: StateNet, target: StateNet, obs: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         """Mean squared error over the features, at the states normalised by the moments of their own batch.
 
         Of images every entry of every pixel is normalised by itself.
         """
-        states = prepared(obs)
-        deviation = jnp.sqrt(jnp.var(states, axis=0, keepdims=True) + 1e-5)
-        normalised = (states - jnp.mean(states, axis=0, keepdims=True)) / deviation
+        states = preprocess(obs)
+        std = jnp.sqrt(jnp.var(states, axis=0, keepdims=True) + 1e-5)
+        normalised = (states - jnp.mean(states, axis=0, keepdims=True)) / std
         inputs = jnp.clip(normalised, -self.clip, self.clip)
         return jnp.mean((jax.vmap(predictor)(inputs) - jax.vmap(target)(inputs)) ** 2, axis=-1)
 
@@ -79,7 +80,7 @@ class RND(AdamTrained, Objective[RNDState]):
         del key
 
         def loss(predictor: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            value = jnp.mean(self._errors(predictor, state.target, batch.states(self.paid_for)))
+            value = jnp.mean(self._errors(predictor, state.target, batch.states(self.reward_state)))
             return value, {"model_loss": value}
 
         predictor, metrics = gradient_step(self._transform, loss, state.predictor)
@@ -88,10 +89,10 @@ class RND(AdamTrained, Objective[RNDState]):
     def reward(
         self, state: RNDState, batch: Experience, key: RandomKey
     ) -> tuple[RNDState, Float[Array, " n"], Metrics]:
-        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; s as ``paid_for``."""
+        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; s as ``reward_state``."""
         del key
-        errors = self._errors(state.predictor.params, state.target, batch.states(self.paid_for))
+        errors = self._errors(state.predictor.params, state.target, batch.states(self.reward_state))
         moments = state.errors.include(jax.lax.stop_gradient(errors))
-        deviation = jnp.sqrt(moments.variance)
-        metrics = {"novelty": jnp.mean(errors), "novelty_deviation": deviation}
-        return RNDState(state.predictor, state.target, moments), errors / (deviation + 1e-8), metrics
+        std = jnp.sqrt(moments.variance)
+        metrics = {"novelty": jnp.mean(errors), "novelty_std": std}
+        return RNDState(state.predictor, state.target, moments), errors / (std + 1e-8), metrics

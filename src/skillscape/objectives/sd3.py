@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
+from skillscape.conv import is_image, preprocess
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import DiscreteSkills, LearningRate, Objective, Scale, SkillCount, SkillSteps
-from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.objectives.encoders import ObsEncoder, coarse_target, coarse_target_size, empty_states, to_storage
+from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-from skillscape.vision import Eye, is_image, no_states, outline, outline_width, prepared, stored
 
 PIXEL_UNIT = 1 / 32
 """Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
@@ -34,7 +35,7 @@ class ConditionalVAE(eqx.Module):
     encoded through an eye, and P is of their outline: the bound is of its density.
     """
 
-    eye: Eye
+    obs_encoder: ObsEncoder
     encoder: Conditional
     decoder: Conditional
     embed_for_encoder: Linear
@@ -44,7 +45,7 @@ class ConditionalVAE(eqx.Module):
 
     def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
         """All of the encoder that does not depend on the skill, at one state."""
-        return self.encoder.shared(self.eye(obs))
+        return self.encoder.shared(self.obs_encoder(obs))
 
     def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
         """Q(h|s,z) from ``shared(s)``; the log variance is kept within [-10, 4]."""
@@ -57,7 +58,7 @@ class ConditionalVAE(eqx.Module):
 
     def target(self, obs: Shaped[Array, "..."]) -> Float[Array, " t"]:
         """All of the likelihood that does not depend on the skill, at one state."""
-        return self.decoder.last.target(outline(obs))
+        return self.decoder.last.target(coarse_target(obs))
 
     def squared_error(
         self, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -90,7 +91,7 @@ class History(NamedTuple):
 class SD3State(NamedTuple):
     """The density model, and the states it may be fitted on beside the newest."""
 
-    model: Learner[ConditionalVAE]
+    model: TrainState[ConditionalVAE]
     history: History
 
 
@@ -161,7 +162,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """What docs/mazes.md chose or the paper's literal settings in mazes, and the authors' on URLB."""
+        """What docs/notebook/mazes.md chose or the paper's literal settings in mazes, and the authors' on URLB."""
         if scale.benchmark == "maze":
             return cls._in_mazes(scale)
         on_urlb = cls(
@@ -185,7 +186,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
             return on_urlb
         # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
         # No floor: where the actor climbs the reward, it would take the slope away from skills in another's region.
-        # Skills that rest cover less ground at the plain weight; docs/pixels.md has what heavier ones do.
+        # Skills that rest cover less ground at the plain weight; docs/notebook/pixels.md has what heavier ones do.
         bonus = 3.0 if scale.benchmark == "maze-pixels" else 1.0
         return replace(
             on_urlb, latent_dim=16, decoder_variance=4.0, latent_samples=0, reward_scale=1.0, bonus_scale=bonus
@@ -219,21 +220,21 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
         encoder_key, decoder_key, *embedding_keys = jax.random.split(key, 4)
-        eye = Eye.create(key, spec.obs_shape)
+        obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         model = ConditionalVAE(
-            eye=eye,
-            encoder=self._network(encoder_key, eye.width, 2 * self.latent_dim),
-            decoder=self._network(decoder_key, self.latent_dim, outline_width(spec.obs_shape)),
+            obs_encoder=obs_encoder,
+            encoder=self._network(encoder_key, obs_encoder.width, 2 * self.latent_dim),
+            decoder=self._network(decoder_key, self.latent_dim, coarse_target_size(spec.obs_shape)),
             embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
             embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
             unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
         history = History(
-            no_states(self.history, spec.obs_shape),
+            empty_states(self.history, spec.obs_shape),
             jnp.zeros((self.history, self.skills.width)),
             jnp.asarray(0, jnp.int32),
         )
-        return SD3State(learner(self._transform, model), history)
+        return SD3State(TrainState.create(self._transform, model), history)
 
     def _log_likelihood(
         self, model: ConditionalVAE, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
@@ -283,14 +284,14 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         self, history: History, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, "n ..."], Float[Array, "n z"]]:
         """The newest states, some of them exchanged for states of the history; images prepared."""
-        obs, skill = prepared(batch.next_obs), batch.skill
+        obs, skill = preprocess(batch.next_obs), batch.skill
         if not self.history:
             return obs, skill
         rows = obs.shape[0]
         index_key, choice_key = jax.random.split(key)
         index = jax.random.randint(index_key, (rows,), 0, jnp.maximum(history.filled, 1))
         is_old = (jax.random.uniform(choice_key, (rows, 1)) > self.newest_fraction) & (history.filled > 0)
-        old = prepared(history.obs[index])
+        old = preprocess(history.obs[index])
         return (
             jnp.where(is_old.reshape(rows, *[1] * (obs.ndim - 1)), old, obs),
             jnp.where(is_old, history.skill[index], skill),
@@ -299,7 +300,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
         """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
 
-        def step(model: Learner[ConditionalVAE], key: RandomKey) -> tuple[Learner[ConditionalVAE], Metrics]:
+        def step(model: TrainState[ConditionalVAE], key: RandomKey) -> tuple[TrainState[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
             obs, skill = self._fitting_batch(state.history, batch, data_key)
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
@@ -333,10 +334,10 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         weight = self.exploration_ratio * self.bonus_scale
         reward = self.reward_scale * (floored + weight * bonus)
         metrics = {
-            "deviation": jnp.mean(deviation),
-            "deviation_floored": jnp.mean(floored - deviation > 0),
+            "density_deviation": jnp.mean(deviation),
+            "density_deviation_floored": jnp.mean(floored - deviation > 0),
             "bonus": jnp.mean(bonus),
-            "bonus_deviation": jnp.std(bonus),
+            "bonus_std": jnp.std(bonus),
         }
         return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
 
@@ -344,7 +345,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         """Push the batch in front of the history; the oldest rows fall off."""
         if not self.history:
             return history
-        newest = jax.vmap(stored)(jax.lax.stop_gradient(batch.next_obs))
+        newest = jax.vmap(to_storage)(jax.lax.stop_gradient(batch.next_obs))
         obs = jnp.concatenate([newest, history.obs])[: self.history]
         skill = jnp.concatenate([batch.skill, history.skill])[: self.history]
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))

@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Shaped
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import MLP
 from skillscape.objectives.base import Adaptation, DiscreteSkills, Epsilon, Objective, Scale, SkillCount, SkillSteps
-from skillscape.optim import Learner, adam, gradient_step, learner
+from skillscape.objectives.encoders import StateNet, coarse_target, coarse_target_size
+from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import POSITIVE
-from skillscape.types import End, Experience, Metrics, RandomKey, Spec
-from skillscape.vision import StateNet, outline, outline_width
+from skillscape.types import Experience, Metrics, RandomKey, RewardState, Spec
 
 
 class JointVAE(eqx.Module):
@@ -44,8 +44,8 @@ class JointVAE(eqx.Module):
 class SMMState(NamedTuple):
     """The density model ρ(s|z) and the discriminator q(z|s)."""
 
-    density: Learner[JointVAE]
-    discriminator: Learner[StateNet]
+    density: TrainState[JointVAE]
+    discriminator: TrainState[StateNet]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
     """Weight of the VAE's KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
     faithful_sign: bool = False
     """Subtract log q(z|s), as the benchmark's code does: it then pays a skill for being mistaken for another."""
-    paid_for: End = "obs"
+    reward_state: RewardState = "obs"
     """Which state of a transition is rewarded for being rare and telling."""
     density_learning_rate: Annotated[float, POSITIVE] = 1e-2
     """Adam's learning rate for the VAE."""
@@ -86,7 +86,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
             density_hidden=(min(scale.width, 150),) * 2,
             latent_dim=min(scale.width, 128),
             # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            paid_for="next_obs" if scale.imagined else "obs",
+            reward_state="next_obs" if scale.imagined else "obs",
             epsilon=scale.epsilon,
         )
 
@@ -106,26 +106,27 @@ class SMM(DiscreteSkills, Objective[SMMState]):
     def init(self, key: RandomKey, spec: Spec) -> SMMState:
         """Fresh networks."""
         encoder_key, decoder_key, discriminator_key = jax.random.split(key, 3)
-        pair = outline_width(spec.obs_shape) + self.number_of_skills
+        pair = coarse_target_size(spec.obs_shape) + self.number_of_skills
         density = JointVAE(
             encoder=MLP.create(encoder_key, pair, self.density_hidden, 2 * self.latent_dim),
             decoder=MLP.create(decoder_key, self.latent_dim, self.density_hidden, pair),
         )
         discriminator = StateNet.create(discriminator_key, spec.obs_shape, self.hidden, self.number_of_skills)
         return SMMState(
-            learner(self._density_transform, density), learner(self._discriminator_transform, discriminator)
+            TrainState.create(self._density_transform, density),
+            TrainState.create(self._discriminator_transform, discriminator),
         )
 
     def _evidence(
         self, density: JointVAE, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """Squared error and KL of each (s, z), with one draw of the code."""
-        pairs = jnp.concatenate([jax.vmap(outline)(batch.states(self.paid_for)), batch.skill], axis=-1)
+        pairs = jnp.concatenate([jax.vmap(coarse_target)(batch.states(self.reward_state)), batch.skill], axis=-1)
         return jax.vmap(density)(pairs, jax.random.normal(key, (pairs.shape[0], self.latent_dim)))
 
     def update(self, state: SMMState, batch: Experience, key: RandomKey) -> tuple[SMMState, Metrics]:
         """One step of the VAE on (s, z), one of the discriminator's cross-entropy on (s, z)."""
-        entries = outline_width(batch.obs.shape[1:]) + self.number_of_skills
+        entries = coarse_target_size(batch.obs.shape[1:]) + self.number_of_skills
 
         def density_loss(density: JointVAE) -> tuple[Float[Array, ""], Metrics]:
             squared, divergence = self._evidence(density, batch, key)
@@ -133,7 +134,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
             return value, {"density_loss": value}
 
         def discriminator_loss(discriminator: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.states(self.paid_for)))
+            log_probability = jax.nn.log_softmax(jax.vmap(discriminator)(batch.states(self.reward_state)))
             cross_entropy = -jnp.mean(jnp.sum(log_probability * batch.skill, axis=-1))
             accuracy = jnp.mean(jnp.argmax(log_probability, axis=-1) == jnp.argmax(batch.skill, axis=-1))
             return cross_entropy, {"discriminator_loss": cross_entropy, "discriminator_accuracy": accuracy}
@@ -146,13 +147,13 @@ class SMM(DiscreteSkills, Objective[SMMState]):
     def reward(
         self, state: SMMState, batch: Experience, key: RandomKey
     ) -> tuple[SMMState, Float[Array, " n"], Metrics]:
-        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), s as ``paid_for``, one draw of the code.
+        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), s as ``reward_state``, one draw of the code.
 
         Both terms are of the model as it is when asked, so after this step's update; the benchmark's code takes them
         from the passes that the update was computed with.
         """
         squared, _ = self._evidence(state.density.params, batch, key)
-        own = jnp.sum(self.score_skills(state, batch.states(self.paid_for)) * batch.skill, axis=-1)
+        own = jnp.sum(self.score_skills(state, batch.states(self.reward_state)) * batch.skill, axis=-1)
         reward = squared + (-own if self.faithful_sign else own) + math.log(self.number_of_skills)
         return state, reward, {"rarity": jnp.mean(squared), "log_discriminator": jnp.mean(own)}
 

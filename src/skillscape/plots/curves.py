@@ -1,4 +1,4 @@
-"""Learning curves, and what the measures of a maze are called. Nothing here imports jax."""
+"""Learning curves, and the labels of the maze measures. Nothing here imports jax."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,14 +11,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from skillscape.evaluation.summary import bootstrap_interval
-from skillscape.plots.style import LineStyle, grid_shape, method_look, new_figure, save, styled
+from skillscape.plots.style import LineStyle, grid_shape, method_style, new_figure, save, styled
 
 Curve: TypeAlias = tuple[Int[np.ndarray, " m"], Float[np.ndarray, "s m"]]
 """Steps [m] and the values of s seeds at them [s, m]."""
 
 
 class MeasureLabel(NamedTuple):
-    """What a measure is called: at the head of a column, and at an axis."""
+    """Label of a measure in the head of a table column and on an axis."""
 
     column: str
     axis: str
@@ -27,29 +27,28 @@ class MeasureLabel(NamedTuple):
 MEASURES = {
     "reach": MeasureLabel("reach", "reach (fraction of farthest distance)"),
     "coverage": MeasureLabel("coverage", "coverage (fraction of quarter-cells)"),
-    "distinguishability": MeasureLabel("I(S;Z), nats", "I(S;Z) (nats)"),
+    "mutual_information": MeasureLabel("I(S;Z), nats", "I(S;Z) (nats)"),
     "skill_accuracy": MeasureLabel("accuracy", "skill accuracy (fraction of states)"),
 }
 """The measures of skills in a maze by their names in files, in the order of tables."""
 
 
 def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
-    """Save learning curves: one axis per measure, one line per method, the 95% bootstrap band of its mean over seeds.
+    """Save learning curves: one axis per measure, one line per method, the 95 % bootstrap band of its mean over seeds.
 
-    One seed is a line without a band.
-
-    curves: measure → method → (steps [m], values [s, m]). A measure of a maze gets its label with unit; any
-    other key is its own label. A method keeps its look in all axes. ``note`` is the title line: budget and seeds.
+    curves: measure → method → (steps [m], values [s, m]); a single seed has no band. Measures of a maze get their label
+    with unit; any other key is its own label. A method has the same style in all axes. ``note`` is the title: budget
+    and seeds.
     """
     methods = list(dict.fromkeys(method for lines in curves.values() for method in lines))
-    looks = {method: method_look(place) for place, method in enumerate(methods)}
+    styles = {method: method_style(index) for index, method in enumerate(methods)}
     rows, columns = grid_shape(len(curves), 4)
     with styled():
         figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.7)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
             for method, curve in lines.items():
-                _draw_curve(axes, curve, looks[method])
+                _draw_curve(axes, curve, styles[method])
             axes.set_ylabel(MEASURES[measure].axis if measure in MEASURES else measure)
             axes.set_xlabel("environment steps")
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -58,12 +57,12 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
             axes.set_axisbelow(True)
             axes.margins(x=0.02)
             if measure in MEASURES:
-                axes.set_ylim(bottom=0.0)  # all of them start at zero; a cut axis would flatter small differences
+                axes.set_ylim(bottom=0.0)  # a truncated axis would exaggerate small differences
         for axes in grid[len(curves) :]:
             axes.remove()
         handles = [
             Line2D([], [], color=colour, linestyle=line, linewidth=1.8, label=method)
-            for method, (colour, line) in looks.items()
+            for method, (colour, line) in styles.items()
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 2 * columns + 1))
         if note:
@@ -71,14 +70,13 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
         save(figure, path)
 
 
-def _draw_curve(axes: Axes, curve: Curve, look: tuple[str, LineStyle]) -> None:
+def _draw_curve(axes: Axes, curve: Curve, style: tuple[str, LineStyle]) -> None:
     steps, values = curve
-    colour, line = look
-    # A line through one point cannot be seen.
-    dot = "o" if len(steps) == 1 else None
-    axes.plot(steps, values.mean(axis=0), color=colour, linestyle=line, linewidth=1.5, marker=dot, markersize=4)
+    colour, line = style
+    marker = "o" if len(steps) == 1 else None  # a line through one point would be invisible
+    axes.plot(steps, values.mean(axis=0), color=colour, linestyle=line, linewidth=1.5, marker=marker, markersize=4)
     ends = bootstrap_interval(values, resamples=2000)
     if ends is not None:
         axes.fill_between(steps, *ends, color=colour, alpha=0.16, linewidth=0)
-        if dot:
+        if marker:
             axes.vlines(steps, *ends, color=colour, alpha=0.4)

@@ -1,4 +1,4 @@
-"""Frames of rollouts in a maze: dots that move over the walls and draw their trails."""
+"""Video frames of rollouts in a maze: moving dots with trails."""
 
 from collections.abc import Iterator
 
@@ -10,26 +10,24 @@ from matplotlib.figure import Figure
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.plots.mazes import draw_walls
+from skillscape.plots.style import EXACT_DOTS_PER_INCH
 
 DEFAULT_SIZE = 480
 STEPS_PER_SECOND = 10
 FRAMES_PER_STEP = 3
 
-_DOTS_PER_INCH = 128  # a power of two: inches times this gives whole pixels again, exactly
-
 
 def maze_frames(
-    positions: Float[np.ndarray, "r t 2"],
-    layout: Layout,
-    colour: Float[np.ndarray, "4"],
-    size: int = DEFAULT_SIZE,
+    positions: Float[np.ndarray, "r t 2"], layout: Layout, colour: Float[np.ndarray, "4"], size: int = DEFAULT_SIZE
 ) -> Iterator[UInt8[np.ndarray, "h w 3"]]:
-    """All rollouts [r, t + 1, 2] of a skill at once, ``FRAMES_PER_STEP`` frames a step, straight between positions.
+    """All rollouts [r, t + 1, 2] of a skill in parallel, ``FRAMES_PER_STEP`` linearly interpolated frames per step.
 
     ``size``: pixels of the maze's longer side, even.
     """
     positions = np.asarray(positions, dtype=np.float64)
-    figure = Figure(figsize=_inches(layout, size), dpi=_DOTS_PER_INCH, facecolor="white")
+    sides = np.asarray(layout.bounds[1] - layout.bounds[0], float)
+    width, height = 2 * np.ceil(size * sides / sides.max() / 2) / EXACT_DOTS_PER_INCH  # both even in pixels
+    figure = Figure(figsize=(float(width), float(height)), dpi=EXACT_DOTS_PER_INCH, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     draw_walls(axes, layout)
@@ -38,7 +36,7 @@ def maze_frames(
     start_x, start_y = positions[0, 0]
     start = axes.scatter(start_x, start_y, s=40, c="black", edgecolors="white", linewidths=0.7)
     heads = axes.scatter([], [], s=34, color=[tuple(colour)], edgecolors="white", linewidths=0.7)
-    moving = (trails, *axes.collections[:1], start, heads)  # in this order; the first collection is the walls
+    moving = (trails, *axes.collections[:1], start, heads)  # in drawing order; the first collection is the walls
     for artist in moving:
         artist.set_animated(True)
     canvas.draw()
@@ -53,11 +51,3 @@ def maze_frames(
         for artist in moving:
             axes.draw_artist(artist)
         yield np.array(canvas.buffer_rgba())[..., :3]
-
-
-def _inches(layout: Layout, size: int) -> tuple[float, float]:
-    """Width and height of a figure in which the maze's longer side has ``size`` pixels and both are even."""
-    low, high = layout.bounds
-    sides = np.asarray(high - low, float)
-    pixels = 2 * np.ceil(size * sides / sides.max() / 2)
-    return float(pixels[0]) / _DOTS_PER_INCH, float(pixels[1]) / _DOTS_PER_INCH

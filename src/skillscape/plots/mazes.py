@@ -1,12 +1,12 @@
-"""Figures of skills in a maze: trajectories, and maps of time or density.
+"""Figures of skills in a maze: trajectories, and maps of visitation or density.
 
-Functions that take ``axes`` draw; functions named ``*_figure`` arrange, save a PNG at ``path`` and return nothing.
-Nothing here imports jax: a figure can be redrawn from saved arrays on any machine.
+Functions that take ``axes`` draw into them; functions named ``*_figure`` save a PNG at ``path``. Nothing here imports
+jax: a figure can be redrawn from saved arrays on any machine.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -24,10 +24,11 @@ Extent: TypeAlias = tuple[float, float, float, float]
 
 LEGEND_SKILLS = 20
 PANEL_INCHES = 2.7
+LEGEND: dict[str, Any] = {"handlelength": 0.8, "handletextpad": 0.3, "title": "skill"}
 
 
 class Panel(NamedTuple):
-    """One picture of a row: its title, the rollouts [k, r, t + 1, 2], and a line of numbers to put under it."""
+    """One panel of a figure: title, rollouts [k, r, t + 1, 2], and a caption."""
 
     title: str
     positions: Float[np.ndarray, "k r t 2"]
@@ -35,14 +36,15 @@ class Panel(NamedTuple):
 
 
 def caption(measures: Mapping[str, float | None]) -> str:
-    """Coverage, reach and I(S;Z), as far as they are known, on one line to put under a panel."""
-    known = {name: measures.get(name) for name in ("coverage", "reach", "distinguishability")}
-    names = {name: MEASURES[name].column.partition(",")[0] for name in known}
-    return " · ".join(f"{names[name]} {value:.2f}" for name, value in known.items() if value is not None)
+    """Coverage, reach and I(S;Z), as far as they are defined, on one line."""
+    values = {name: measures.get(name) for name in ("coverage", "reach", "mutual_information")}
+    return " · ".join(
+        f"{MEASURES[name].column.partition(',')[0]} {value:.2f}" for name, value in values.items() if value is not None
+    )
 
 
 def draw_walls(axes: Axes, layout: Layout) -> None:
-    """Draw the walls in black, fit the view to the maze with equal axes, and take away frame and ticks."""
+    """Draw the walls in black, fit the view to the maze with equal axes, and remove frame and ticks."""
     axes.add_collection(
         LineCollection(list(layout.walls), colors="black", linewidths=1.4, capstyle="projecting", zorder=4)
     )
@@ -59,13 +61,13 @@ def draw_walls(axes: Axes, layout: Layout) -> None:
 def plot_trajectories(
     axes: Axes, positions: Float[np.ndarray, "k r t 2"], layout: Layout, title: str, *, legend: bool = True
 ) -> None:
-    """Draw every rollout [k, r, t + 1, 2] as a thin line in the colour of its skill, with a dot where it ends.
+    """Draw every rollout [k, r, t + 1, 2] as a thin line in the colour of its skill, with a dot at its end.
 
-    A black dot marks the start. The legend beside the axes, one square per skill, appears for 2 to 20 skills.
+    A black dot marks the start. A legend beside the axes is drawn for 2 to 20 skills.
     """
     positions = np.asarray(positions, dtype=np.float64)
     skills, rollouts = positions.shape[:2]
-    # Rollouts outermost: the skills take turns, so that the last skill does not bury all others.
+    # Rollouts outermost: the skills alternate, so that the last skill does not cover all others.
     lines = positions.swapaxes(0, 1).reshape(rollouts * skills, -1, 2)
     colours = np.tile(skill_colours(skills), (rollouts, 1))
     axes.add_collection(LineCollection(list(lines), colors=list(colours), linewidths=0.6, alpha=0.55, zorder=2))
@@ -75,33 +77,25 @@ def plot_trajectories(
     draw_walls(axes, layout)
     axes.set_title(title, pad=4)
     if legend and 1 < skills <= LEGEND_SKILLS:
+        handles, columns = _skill_handles(skills), 1 if skills <= 10 else 2
         axes.legend(
-            handles=_skill_handles(skills),
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            ncols=1 if skills <= 10 else 2,
-            handlelength=0.8,
-            handletextpad=0.3,
-            columnspacing=0.8,
-            title="skill",
+            handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=columns, columnspacing=0.8, **LEGEND
         )
 
 
 def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> None:
     """Save panels of trajectories side by side, captions below, in rows of at most four.
 
-    Several panels with the same number of skills share one legend under the figure; otherwise each has its own.
-    A panel without skills, with one policy that is, needs none.
+    Several panels with the same number of skills share one legend under the figure; otherwise each has its own. A
+    panel with a single policy has no legend.
     """
     counts = {np.shape(panel.positions)[0] for panel in panels} - {1}
     shared = len(counts) == 1 and len(panels) > 1
     rows, columns = grid_shape(len(panels), 4)
     width, height = _panel_size(layout)
-    beside = (
-        0.0 if shared or not counts or max(counts) > LEGEND_SKILLS else 0.9
-    )  # inches a legend takes beside each panel
+    legend_inches = 0.0 if shared or not counts or max(counts) > LEGEND_SKILLS else 0.9  # beside each panel
     with styled():
-        figure = new_figure(columns * (width + beside), rows * (height + 0.55) + 0.4, layout="compressed")
+        figure = new_figure(columns * (width + legend_inches), rows * (height + 0.55) + 0.4, layout="compressed")
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
             plot_trajectories(axes, panel.positions, layout, panel.title, legend=not shared)
@@ -110,17 +104,10 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
             axes.remove()
         if shared and (skills := max(counts)) <= LEGEND_SKILLS:
             _, across = grid_shape(skills, int(columns * width / 0.4))
-            handles = _skill_handles(skills)
+            # Matplotlib fills a legend column by column; numbers should be read along the rows.
+            handles = [handle for column in range(across) for handle in _skill_handles(skills)[column::across]]
             figure.legend(
-                # Matplotlib fills a legend column by column; numbers should be read along the rows.
-                handles=[handle for column in range(across) for handle in handles[column::across]],
-                loc="outside lower center",
-                ncols=across,
-                handlelength=0.8,
-                handletextpad=0.3,
-                columnspacing=0.9,
-                borderpad=0.1,
-                title="skill",
+                handles=handles, loc="outside lower center", ncols=across, columnspacing=0.9, borderpad=0.1, **LEGEND
             )
         save(figure, path)
 
@@ -138,9 +125,8 @@ def density_figure(
 ) -> None:
     """Save one map per skill, [k, h, w] with row 0 at the bottom and NaN outside the maze, walls on top.
 
-    extent: (left, right, bottom, top) of the outer edges of the maps; titles: what stands over each, "skill 0", … if
-    not given. With ``shared_scale`` one colour means one number
-    in all panels; without, each panel runs from its own lowest to its own highest value and the bar says so.
+    extent: (left, right, bottom, top) of the outer edges of the maps; titles: of the panels, by default "skill 0", ….
+    With ``shared_scale`` all panels have one colour scale; without, each runs from its own minimum to its own maximum.
     """
     maps = np.asarray(maps, dtype=np.float64)
     width, height = (0.62 * side for side in _panel_size(layout))
@@ -149,23 +135,17 @@ def density_figure(
     with styled():
         figure = new_figure(columns * width + 0.7, rows * (height + 0.28) + 0.35, layout="compressed")
         grid = figure.subplots(rows, columns, squeeze=False)
-        everywhere = Normalize(np.nanmin(maps), np.nanmax(maps))
+        shared = Normalize(np.nanmin(maps), np.nanmax(maps))
         for skill, axes in enumerate(grid.ravel()):
             if skill >= len(maps):
                 axes.remove()
                 continue
-            scale = everywhere if shared_scale else Normalize(np.nanmin(maps[skill]), np.nanmax(maps[skill]))
+            scale = shared if shared_scale else Normalize(np.nanmin(maps[skill]), np.nanmax(maps[skill]))
             axes.imshow(maps[skill], origin="lower", extent=extent, cmap="magma_r", norm=scale, interpolation="nearest")
             draw_walls(axes, layout)
             axes.set_title(f"skill {skill}" if titles is None else titles[skill], fontsize=8.5, pad=2)
-        bar = figure.colorbar(
-            ScalarMappable(everywhere if shared_scale else Normalize(0.0, 1.0), "magma_r"),
-            ax=list(figure.axes),
-            label=colour_label,
-            shrink=0.85,
-            aspect=28,
-            pad=0.02,
-        )
+        mappable = ScalarMappable(shared if shared_scale else Normalize(0.0, 1.0), "magma_r")
+        bar = figure.colorbar(mappable, ax=list(figure.axes), label=colour_label, shrink=0.85, aspect=28, pad=0.02)
         bar.outline.set_visible(False)
         if not shared_scale:
             bar.set_ticks([0.0, 1.0], labels=["lowest\nof panel", "highest\nof panel"])
@@ -176,16 +156,16 @@ def density_figure(
 def visitation_maps(
     positions: Float[np.ndarray, "k r t 2"], layout: Layout, resolution: int = 4
 ) -> tuple[Float[np.ndarray, "k h w"], Extent]:
-    """Fraction of its time that each skill spends in each square of side 1/resolution, and the extent of the maps.
+    """Fraction of time that each skill spends in each square of side 1/resolution, and the extent of the maps.
 
-    positions: [k, r, t + 1, 2], the start included. Maps are [k, h, w] with row 0 at the bottom, NaN outside the maze,
-    and sum to one over the maze; the default squares are the quarter-cells of the measures.
+    positions: [k, r, t + 1, 2], the start included. Maps are [k, h, w] with row 0 at the bottom and NaN outside the
+    maze, and sum to one; the default squares are the quarter-cells of the measures.
     """
     positions = np.asarray(positions, dtype=np.float64)
     cell = layout.cell_index(positions)
     if (cell < 0).any():
         raise ValueError(f"{np.sum(cell < 0)} positions lie outside of {layout.name}.")
-    # Squares are counted from the cell a point belongs to, so that a point on a wall stays on its own side of it.
+    # Squares are counted from the cell of a point, so that a point on a wall stays on its own side.
     corner = np.asarray(layout.cells)[cell] - layout.origin
     within = np.floor(resolution * (positions - layout.bounds[0] - corner)).astype(int)
     column, row = np.moveaxis(resolution * corner + np.clip(within, 0, resolution - 1), -1, 0)
@@ -198,13 +178,13 @@ def visitation_maps(
 
 
 def _extent(layout: Layout) -> Extent:
-    """Left, right, bottom and top of the maze, as imshow wants them."""
+    """Left, right, bottom and top of the maze, as imshow expects them."""
     (left, bottom), (right, top) = layout.bounds.tolist()
     return left, right, bottom, top
 
 
 def _panel_size(layout: Layout) -> tuple[float, float]:
-    """Width and height in inches that show the maze undistorted; wide mazes get more width, so cells stay readable."""
+    """Width and height of a panel in inches, undistorted; wide mazes get more width, so that cells stay readable."""
     left, right, bottom, top = _extent(layout)
     aspect = (top - bottom) / (right - left)
     width = PANEL_INCHES * min(1.5, max(1.0, aspect**-0.5))
@@ -212,7 +192,7 @@ def _panel_size(layout: Layout) -> tuple[float, float]:
 
 
 def _wrapped(caption: str, characters: int) -> str:
-    """The caption in lines of at most that many characters, broken only between its "·" items."""
+    """The caption in lines of at most ``characters``, broken only between its "·" items."""
     lines = [""]
     for item in caption.split(" · "):
         longer = f"{lines[-1]} · {item}" if lines[-1] else item
@@ -224,7 +204,7 @@ def _wrapped(caption: str, characters: int) -> str:
 
 
 def _skill_handles(skills: int) -> list[Line2D]:
-    """Coloured squares with the number of each skill, for a legend."""
+    """Legend handles: a coloured square with the number of each skill."""
     return [
         Line2D([], [], linestyle="none", marker="s", markersize=5.5, color=tuple(colour), label=str(skill))
         for skill, colour in enumerate(skill_colours(skills))

@@ -1,7 +1,6 @@
-"""The look that every figure of the library shares. Object interface of matplotlib only: no pyplot, no global state."""
+"""Shared style of all figures. Object interface of matplotlib only: no pyplot, no global state."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 LineStyle: TypeAlias = Literal["-", "--", ":", "-."]
 
-SETTINGS: dict[Any, Any] = {  # matplotlib types the keys as literals, differently in each version
+RC_PARAMS: dict[Any, Any] = {  # matplotlib types the keys as literals, differently in each version
     "font.family": "DejaVu Sans",  # shipped with matplotlib, so figures look the same on every machine
     "font.size": 9.0,
     "axes.titlesize": 10.0,
@@ -28,18 +27,18 @@ SETTINGS: dict[Any, Any] = {  # matplotlib types the keys as literals, different
     "figure.constrained_layout.h_pad": 0.06,  # inches; a caption should not touch the title of the row below
 }
 DOTS_PER_INCH = 200
+EXACT_DOTS_PER_INCH = 128
+"""For images that are composed pixel by pixel: a power of two, so that pixels → inches → pixels is exact."""
 
-# Okabe and Ito (2008): eight colours that stay apart for the common kinds of colour blindness. Yellow is left out (too
-# faint for a line on white), black goes last.
+# Okabe and Ito (2008): eight colours that remain distinct for the common kinds of colour blindness. Yellow is left out
+# (too faint for a line on white), black goes last.
 METHOD_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 METHOD_LINES: tuple[LineStyle, ...] = ("-", "--", ":", "-.")
 
 
-@contextmanager
-def styled() -> Iterator[None]:
-    """Matplotlib settings of the library inside the block; the caller's own come back afterwards."""
-    with mpl.rc_context(SETTINGS):
-        yield
+def styled() -> AbstractContextManager[None]:
+    """Applies the library's matplotlib settings inside the block and restores the caller's afterwards."""
+    return mpl.rc_context(RC_PARAMS)
 
 
 def new_figure(width: float, height: float, *, layout: Literal["constrained", "compressed"] = "constrained") -> Figure:
@@ -50,13 +49,13 @@ def new_figure(width: float, height: float, *, layout: Literal["constrained", "c
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG with thin margins, making the folder when needed."""
+    """Write a PNG with thin margins, creating the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.06, facecolor="white")
 
 
 def grid_shape(count: int, columns: int) -> tuple[int, int]:
-    """Rows and columns that hold ``count`` panels, at most ``columns`` wide, with rows as equal as they can be."""
+    """Rows and columns for ``count`` panels, at most ``columns`` wide, with rows as equal as possible."""
     if count < 1:
         raise ValueError("A figure needs at least one panel.")
     rows = -(-count // columns)
@@ -64,14 +63,14 @@ def grid_shape(count: int, columns: int) -> tuple[int, int]:
 
 
 def skill_colours(skills: int) -> Float[np.ndarray, "k 4"]:
-    """One colour per skill as RGBA rows: tab10, tab20 for 11 to 20, beyond that viridis from end to end."""
+    """One RGBA colour per skill: tab10, tab20 for 11 to 20 skills, viridis beyond."""
     if skills <= 20:
         name = "tab10" if skills <= 10 else "tab20"
         return np.asarray(mpl.colormaps[name](np.arange(skills)))
     return np.asarray(mpl.colormaps["viridis"](np.linspace(0.0, 1.0, skills)))
 
 
-def method_look(index: int) -> tuple[str, LineStyle]:
+def method_style(index: int) -> tuple[str, LineStyle]:
     """Colour and line style of the n-th method; a pair repeats only after all colours with all styles."""
     rounds, place = divmod(index, len(METHOD_COLOURS))
     return METHOD_COLOURS[place], METHOD_LINES[rounds % len(METHOD_LINES)]

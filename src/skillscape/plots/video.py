@@ -1,4 +1,4 @@
-"""Videos as MP4 files, and contact sheets: frames are uint8 [height, width, 3], whatever they show."""
+"""MP4 videos and contact sheets of frames, uint8 [height, width, 3]."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,19 +15,18 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from skillscape.errors import UserError
-from skillscape.plots.style import styled
+from skillscape.plots.style import EXACT_DOTS_PER_INCH, styled
 
 Frame: TypeAlias = UInt8[np.ndarray, "h w 3"]
 
 QUALITY = 23
-"""Constant rate factor of x264: lower is larger and better, 18 is hard to tell from the frames themselves."""
+"""Constant rate factor of x264: lower is larger and better; 18 is almost indistinguishable from the input."""
 SHEET_FRAMES = 8
 THUMBNAIL = 160
-"""Longer side of a picture on a contact sheet, in pixels."""
+"""Longer side of a frame on a contact sheet, in pixels."""
 
-_DOTS_PER_INCH = 128  # a power of two: inches times this gives whole pixels again, exactly
 _GAP = 4
-_FRAME_GREY = 170
+_BORDER_GREY = 170
 _LABEL_WIDTH = 104
 _TITLE_HEIGHT = 30
 _BT709 = 1  # the number of this colour standard in H.264, for matrix, primaries and transfer alike
@@ -35,7 +34,7 @@ _LIMITED_RANGE = 1
 
 
 def load_encoder() -> ModuleType:
-    """PyAV, which brings its own FFmpeg; imported late, since only videos need it."""
+    """PyAV, which ships its own FFmpeg; imported late, since only videos need it."""
     try:
         import av
     except ImportError as error:
@@ -45,24 +44,24 @@ def load_encoder() -> ModuleType:
 
 @contextmanager
 def recording(path: Path, frames_per_second: float, *, hold: float = 0.0) -> Iterator[Callable[[Frame], None]]:
-    """Write an MP4 that browsers play (H.264, yuv420p), adding frames with the function that this gives.
+    """Write an MP4 that browsers play (H.264, yuv420p); yields the function that adds a frame.
 
-    ``hold``: seconds that the last frame stays. The file appears under its name when it is complete; an exception, or
-    Ctrl-C, leaves nothing. All frames have the size of the first; an odd edge loses its last line, since colours are
-    stored for squares of four pixels.
+    ``hold``: seconds for which the last frame is repeated. The file appears when it is complete; an exception or Ctrl-C
+    leaves nothing. All frames have the size of the first; odd sizes lose their last row or column, since yuv420p stores
+    colours for blocks of 2 × 2 pixels.
     """
     av = load_encoder()
     # faststart: the index goes to the front, so that a page can play the file while it loads.
     options = {"movflags": "faststart"}
-    with _whole(path) as temporary, av.open(str(temporary), "w", format="mp4", options=options) as container:
+    with _atomic(path) as temporary, av.open(str(temporary), "w", format="mp4", options=options) as container:
         encoder = _Encoder(av, container, frames_per_second)
         yield encoder.add
         encoder.finish(round(hold * frames_per_second))
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the name of ``path`` when all is written and leaves nothing otherwise."""
+def _atomic(path: Path) -> Iterator[Path]:
+    """A temporary path that replaces ``path`` at the end of the block, or is deleted on an exception."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield temporary
@@ -72,14 +71,14 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 def write_video(path: Path, frames: Iterable[Frame], frames_per_second: float) -> None:
-    """Write frames, [time, height, width, 3] or one after the other, as an MP4; see ``recording``."""
+    """Write frames, an array [time, height, width, 3] or any iterable, as an MP4; see ``recording``."""
     with recording(path, frames_per_second) as add:
         for frame in frames:
             add(frame)
 
 
 class _Encoder:
-    """The one stream of a container, opened by its first frame."""
+    """The video stream of a container, opened by the first frame."""
 
     def __init__(self, av: Any, container: Any, frames_per_second: float) -> None:  # noqa: ANN401  (imported late)
         self._av, self._container = av, container
@@ -90,25 +89,23 @@ class _Encoder:
     def add(self, frame: Frame) -> None:
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or min(frame.shape[:2]) < 2:
             raise ValueError(f"A frame is uint8 [height, width, 3], not {frame.dtype} {frame.shape}.")
+        height, width = (side - side % 2 for side in frame.shape[:2])
         if self._last is None:
-            self._stream = self._open(frame)
+            self._open(height, width)
         elif frame.shape != self._last.shape:
             raise ValueError(f"All frames of a video have one size: {frame.shape} came after {self._last.shape}.")
         self._last = frame
-        height, width = (side - side % 2 for side in frame.shape[:2])
         picture = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(frame[:height, :width]), format="rgb24")
         picture = picture.reformat(format="yuv420p", dst_colorspace="ITU709")
         self._container.mux(self._stream.encode(picture))
 
-    def _open(self, frame: Frame) -> Any:  # noqa: ANN401
-        stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": str(QUALITY)})
-        stream.height, stream.width = (side - side % 2 for side in frame.shape[:2])
-        stream.pix_fmt = "yuv420p"
-        # Without these a player guesses the colours by the size of the picture.
+    def _open(self, height: int, width: int) -> None:
+        self._stream = stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": str(QUALITY)})
+        stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
+        # Without these a player guesses the colours from the size of the picture.
         context = stream.codec_context
         context.colorspace = context.color_primaries = context.color_trc = _BT709
         context.color_range = _LIMITED_RANGE
-        return stream
 
     def finish(self, repeats: int) -> None:
         if self._last is None:
@@ -118,70 +115,64 @@ class _Encoder:
         self._container.mux(self._stream.encode(None))
 
 
-class Strip:
-    """Keeps a few frames, evenly spread over a video whose length is not known beforehand."""
+class FrameSampler:
+    """Evenly spaced frames of a video of unknown length."""
 
-    _MOST = 64
+    _MAX_STORED = 64
 
     def __init__(self) -> None:
-        self._kept: list[Frame] = []
-        self._every = 1
+        self._stored: list[Frame] = []
+        self._stride = 1
         self._seen = 0
 
     def add(self, frame: Frame) -> None:
         """The next frame of the video."""
-        if self._seen % self._every == 0:
-            self._kept.append(frame.copy())
+        if self._seen % self._stride == 0:
+            self._stored.append(frame.copy())
         self._seen += 1
-        if len(self._kept) > self._MOST:
-            self._kept = self._kept[::2]
-            self._every *= 2
+        if len(self._stored) > self._MAX_STORED:
+            self._stored = self._stored[::2]
+            self._stride *= 2
 
     def frames(self, number: int = SHEET_FRAMES) -> list[Frame]:
-        """``number`` of them in the order of time, the first always among them; a short video repeats some."""
-        return [self._kept[index] for index in np.linspace(0, len(self._kept) - 1, number).round().astype(int)]
+        """``number`` frames in order of time, starting with the first; a short video repeats some."""
+        return [self._stored[index] for index in np.linspace(0, len(self._stored) - 1, number).round().astype(int)]
 
 
 class SheetRow(NamedTuple):
-    """One line of a contact sheet: what stands beside it, and its frames in the order of time."""
+    """One row of a contact sheet: its label, and its frames in order of time."""
 
     label: str
     frames: Sequence[Frame]
 
 
 def contact_sheet(rows: Sequence[SheetRow], path: Path, title: str = "") -> None:
-    """Save rows of frames under each other as a PNG, each shrunk to ``THUMBNAIL`` pixels, time to the right."""
-    pictures = [[_shrunk(frame) for frame in row.frames] for row in rows]
-    height, width = (max(one.shape[axis] for line in pictures for one in line) for axis in (0, 1))
-    columns = max(len(line) for line in pictures)
+    """Save rows of frames as a PNG, time to the right, each frame shrunk to ``THUMBNAIL`` pixels."""
+    thumbnails = [[_thumbnail(frame) for frame in row.frames] for row in rows]
+    height, width = (max(frame.shape[axis] for line in thumbnails for frame in line) for axis in (0, 1))
+    columns = max(len(line) for line in thumbnails)
     top = _TITLE_HEIGHT if title else _GAP
     size = (_LABEL_WIDTH + columns * (width + _GAP), top + len(rows) * (height + _GAP))
     with styled():
-        figure = Figure(figsize=tuple(side / _DOTS_PER_INCH for side in size), dpi=_DOTS_PER_INCH)
+        figure = Figure(figsize=tuple(side / EXACT_DOTS_PER_INCH for side in size), dpi=EXACT_DOTS_PER_INCH)
         FigureCanvasAgg(figure)
         figure.text(_GAP / size[0], 1 - 0.5 * top / size[1], title, va="center", fontsize=8.5)
-        for index, (row, line) in enumerate(zip(rows, pictures, strict=True)):
+        for index, (row, line) in enumerate(zip(rows, thumbnails, strict=True)):
             bottom = size[1] - top - index * (height + _GAP) - height
             middle = (bottom + height / 2) / size[1]
             figure.text(_GAP / size[0], middle, row.label, va="center", fontsize=8, linespacing=1.5)
-            for column, picture in enumerate(line):
-                figure.figimage(_framed(picture), _LABEL_WIDTH + column * (width + _GAP) - 1, bottom - 1)
-        with _whole(path) as temporary:
-            figure.savefig(temporary, format="png", dpi=_DOTS_PER_INCH, facecolor="white")
+            for column, frame in enumerate(line):
+                # A border of one pixel: light frames would otherwise flow into each other.
+                bordered = np.pad(frame, ((1, 1), (1, 1), (0, 0)), constant_values=_BORDER_GREY)
+                figure.figimage(bordered, _LABEL_WIDTH + column * (width + _GAP) - 1, bottom - 1)
+        with _atomic(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=EXACT_DOTS_PER_INCH, facecolor="white")
 
 
-def _shrunk(frame: Frame) -> Frame:
-    """The frame with ``THUMBNAIL`` pixels along its longer side, or as it is where it is smaller."""
+def _thumbnail(frame: Frame) -> Frame:
+    """The frame with ``THUMBNAIL`` pixels along its longer side; smaller frames are not enlarged."""
     scale = THUMBNAIL / max(frame.shape[:2])
     if scale >= 1:
         return frame
     height, width = (max(1, round(scale * side)) for side in frame.shape[:2])
     return np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.LANCZOS))
-
-
-def _framed(picture: Frame) -> Frame:
-    """The picture with a line of one pixel round it: light ones would otherwise flow into each other."""
-    height, width = picture.shape[:2]
-    framed = np.full((height + 2, width + 2, 3), _FRAME_GREY, np.uint8)
-    framed[1:-1, 1:-1] = picture
-    return framed

@@ -90,7 +90,7 @@ def _suited(backbone: Backbone[Any, Any], method: type[Objective[Any]] | None) -
     if not isinstance(backbone, Dreamer):
         return backbone
     if method is None:
-        return backbone.for_task(pretrained=False)
+        return backbone.task_config(pretrained=False)
     return replace(
         backbone,
         entropy=backbone.entropy if method.imagined_entropy is None else method.imagined_entropy,

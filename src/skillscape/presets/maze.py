@@ -1,8 +1,8 @@
 """Mazes from positions: episodes of 50 steps under one of ten skills, with PPO.
 
-``default`` is what the evidence in docs/mazes.md chose. ``paper`` has the literal settings of the papers and their
-codes: PPO entropy 0.025, plain α, no floor, newest batch only. ``long`` is the default with the budget of the published
-codes. ``smoke`` takes a few seconds to see that everything runs; its numbers mean nothing.
+``default`` is what the evidence in docs/notebook/mazes.md chose. ``paper`` has the literal settings of the papers and
+their codes: PPO entropy 0.025, plain α, no floor, newest batch only. ``long`` is the default with the budget of the
+published codes. ``smoke`` takes a few seconds to see that everything runs; its numbers mean nothing.
 """
 
 from dataclasses import replace
@@ -37,8 +37,8 @@ def _backbones(preset: str, ppo: PPO, ddpg: DDPG, sac: SAC, pixels: str) -> dict
     }
 
 
-_DDPG = DDPG(width=128, batch_size=256, random_steps=2_000)
-_SAC = SAC(hidden=(128, 128), random_steps=2_000)
+_DDPG = DDPG(width=128, batch_size=256, warmup_steps=2_000)
+_SAC = SAC(hidden=(128, 128), warmup_steps=2_000)
 _DEFAULT = Preset(
     _backbones("default", PPO(), _DDPG, _SAC, "laptop"),
     steps=250_000,
@@ -47,7 +47,7 @@ _DEFAULT = Preset(
     evaluation_episodes=20,
     snapshots=(),
 )
-_PAPER = PPO(entropy=0.025, skill_scale=1.0, normalise_inputs=False)
+_PAPER = PPO(entropy=0.025, skill_scale=1.0, normalize_obs=False)
 
 MAZE: dict[str, Preset] = {
     "default": _DEFAULT,
@@ -63,8 +63,8 @@ MAZE: dict[str, Preset] = {
         _backbones(
             "smoke",
             PPO(episodes=8, minibatches=2),
-            DDPG(width=16, batch_size=32, random_steps=1_000),
-            SAC(hidden=(16, 16), batch_size=32, random_steps=1_000),
+            DDPG(width=16, batch_size=32, warmup_steps=1_000),
+            SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000),
             "smoke",
         ),
         steps=2_000,

@@ -57,8 +57,8 @@ URLB: dict[str, Preset] = {
         _backbones(
             "smoke",
             *(16, 8, 8),
-            DDPG(width=16, batch_size=32, random_steps=1_000),
-            SAC(hidden=(16, 16), batch_size=32, random_steps=1_000),
+            DDPG(width=16, batch_size=32, warmup_steps=1_000),
+            SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000),
             "smoke",
         ),
         steps=2_000,

@@ -28,7 +28,7 @@ LAPTOP = Dreamer(
     batch_size=16,
     sequence_length=32,
     imagined_starts=128,
-    random_steps=1_000,
+    warmup_steps=1_000,
     replay_capacity=100_000,
     # Thousands of updates instead of hundreds of thousands have to do: frames are standardised, steps are larger, and
     # the KL weighs less, so that a body of few pixels is worth its nats.
@@ -60,7 +60,7 @@ SMOKE = Dreamer(
     imagined_starts=16,
     horizon=5,
     update_every=20,
-    random_steps=1_000,
+    warmup_steps=1_000,
     policy_steps=1_000,
     replay_capacity=10_000,
 )

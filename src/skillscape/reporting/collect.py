@@ -1,4 +1,4 @@
-"""The runs of a report: found in folders, read with care, and grouped by what was trained."""
+"""The runs of a report: finding, checking and reading them, and grouping seeds."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,15 +18,15 @@ from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.run import AGAIN, Run
 from skillscape.training.versions import versions_of
 
-UNREADABLE = (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a damaged run may end in."""
+READ_ERRORS = (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""Exceptions that reading a damaged run may raise."""
+
+OnMessage: TypeAlias = Callable[[str], None]
+NamedRun: TypeAlias = tuple[str, Run]
+"""Folder that the seeds of a run share, relative to the folder that was searched, and the run."""
 
 
 # Finding
-
-
-Found: TypeAlias = tuple[str, Run]
-"""The folder that the seeds of a run share, as seen from the folder that was given, and the run."""
 
 
 def find_runs(folders: Iterable[Path]) -> list[tuple[str, Path]]:
@@ -35,22 +35,20 @@ def find_runs(folders: Iterable[Path]) -> list[tuple[str, Path]]:
     for root in folders:
         if not root.is_dir():
             raise UserError(f"{root} does not exist; give a folder that holds runs.")
-        below = list(_search(root))
-        if not below:
+        run_folders = list(_search(root))
+        if not run_folders:
             raise UserError(f"{root} holds no run; give a folder that `skillscape pretrain` or `reproduce` wrote.")
-        for folder in below:
+        for folder in run_folders:
             runs.setdefault(folder.resolve(), (_shared_name(root, folder), folder))
-    if not runs:
-        raise UserError("Say which runs to report on, for example `skillscape report runs`.")
     return list(runs.values())
 
 
 def _search(root: Path) -> Iterator[Path]:
-    for place, inside, names in os.walk(root):
+    for folder, inside, names in os.walk(root):
         inside.sort(key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
         if "config.json" in names:
-            inside.clear()  # what a run keeps inside is its own
-            yield Path(place)
+            inside.clear()  # folders inside a run are not runs
+            yield Path(folder)
 
 
 def _shared_name(root: Path, folder: Path) -> str:
@@ -62,11 +60,9 @@ def _shared_name(root: Path, folder: Path) -> str:
 # Reading
 
 
-def _finite(run: Run, values: Sequence[float]) -> None:
+def _check_finite(run: Run, values: Sequence[float]) -> None:
     if not np.isfinite(values).all():
-        raise UserError(
-            f"{run.folder} measured numbers that are not finite; leave it out, or train it again with --force."
-        )
+        raise UserError(f"{run.folder} has measures that are not finite; leave it out, or train it again with --force.")
 
 
 def measure_of(run: Run, name: str) -> float:
@@ -75,12 +71,12 @@ def measure_of(run: Run, name: str) -> float:
     if name not in measures:
         raise damaged(run.folder / "results.json", f"it lacks the measure {name}", AGAIN)
     value = float(measures[name])
-    _finite(run, [value])
+    _check_finite(run, [value])
     return value
 
 
 def evaluation_log(run: Run) -> dict[str, list[float]]:
-    """Column → one value for each evaluation of a run."""
+    """Column → its value at each evaluation of a run."""
     log = run.evaluation()
     if not log.get("step"):
         raise damaged(run.folder / "evaluation.csv", "it has no rows", AGAIN)
@@ -88,32 +84,31 @@ def evaluation_log(run: Run) -> dict[str, list[float]]:
 
 
 def learning_curves(runs: Sequence[Run], log: str = "evaluation") -> dict[str, Curve]:
-    """Every column that all of the runs have logged, at the steps where all of them have a number."""
+    """Every column that all of the runs logged, at the steps where all of them have a number."""
     logs = [read_metrics(run.folder / f"{log}.csv") for run in runs]
     curves = {}
     for name in logs[0]:
         if name != "step" and all(name in columns for columns in logs):
             steps, values = common_curve(logs, name)
             # There is no return before the first episode ends.
-            known = np.isfinite(values).all(axis=0)
-            if known.any():
-                curves[name] = steps[known], values[:, known]
+            finite = np.isfinite(values).all(axis=0)
+            if finite.any():
+                curves[name] = steps[finite], values[:, finite]
     return curves
 
 
 def measures_of(run: Run) -> tuple[str, ...]:
-    """What is compared of a run: its return in a task; where its skills go in a maze; elsewhere nothing yet."""
+    """The measures by which a run is compared: its return on a task, the maze measures in a maze, none elsewhere."""
     if run.config.task is not None:
         return ("return",)
     if run.layout is None:
         return ()
-    # A policy without a second skill has nothing to tell apart.
-    alone = run.config.reward.skills.count == 1
-    return tuple(name for name in MEASURES if not (alone and name in ("distinguishability", "skill_accuracy")))
+    single = run.config.reward.skills.count == 1
+    return tuple(name for name in MEASURES if not (single and name in ("mutual_information", "skill_accuracy")))
 
 
 def check_run(run: Run) -> None:
-    """Read the numbers of a finished run once, so that a damaged one is known before anything is compared with it."""
+    """Read all numbers of a finished run once, so that a damaged one is left out before any comparison."""
     versions_of([run.folder])
     names = measures_of(run)
     log = evaluation_log(run) if names else {}
@@ -121,7 +116,7 @@ def check_run(run: Run) -> None:
         measure_of(run, name)
         if name not in log:
             raise damaged(run.folder / "evaluation.csv", f"it lacks the column {name}", AGAIN)
-        _finite(run, log[name])
+        _check_finite(run, log[name])
 
 
 # Grouping
@@ -132,23 +127,23 @@ class Group:
     """Runs that differ in their seed alone."""
 
     name: str
-    """See ``Found``."""
+    """See ``NamedRun``."""
     runs: tuple[Run, ...]
     label: str = ""
 
     @property
     def config(self) -> RunConfig:
-        """The configuration of the first run; the others have another seed, and maybe another source."""
+        """The configuration of the first run; the others differ in seed and, possibly, in source."""
         return self.runs[0].config
 
 
-def grouped(found: Sequence[Found], key: Callable[[str, Run], str]) -> list[Group]:
-    """Runs of one name and key belong together, and so do names of the same key whose seeds differ."""
-    families: dict[tuple[str, str], list[Run]] = {}
-    for name, run in found:
-        families.setdefault((key(name, run), name), []).append(run)
+def group_runs(named_runs: Sequence[NamedRun], key: Callable[[str, Run], str]) -> list[Group]:
+    """Group runs of equal name and key; names of equal key are merged if their seeds differ."""
+    by_name: dict[tuple[str, str], list[Run]] = {}
+    for name, run in named_runs:
+        by_name.setdefault((key(name, run), name), []).append(run)
     merged: list[tuple[str, str, list[Run]]] = []
-    for (own_key, name), runs in families.items():
+    for (own_key, name), runs in by_name.items():
         seeds = {run.config.seed for run in runs}
         if len(seeds) < len(runs):
             raise UserError(f"{name} holds two runs of the same settings and seed; keep one of them.")
@@ -168,18 +163,17 @@ def _rank(config: RunConfig) -> tuple[bool, bool, str]:
 
 
 def settings_key(run: Run) -> str:
-    """The same text for runs that differ in seed or source alone. A maze is its layout, not the path of its file."""
+    """Equal text for runs that differ in seed or source alone. A maze is its layout, not the path of its file."""
     own = ("seed", "source", *(["env"] if run.layout is not None else []))
-    values: dict[str, Any] = {name: value for name, value in run.config.to_json().items() if name not in own}
-    return json.dumps(values, sort_keys=True)
+    return json.dumps({name: value for name, value in run.config.to_json().items() if name not in own}, sort_keys=True)
 
 
-def uniquely_labelled(groups: Sequence[Group], label: Callable[[Group], str]) -> list[Group]:
-    """The groups with labels; a number sets apart what is called the same."""
-    taken: dict[str, int] = {}
+def with_unique_labels(groups: Sequence[Group], label: Callable[[Group], str]) -> list[Group]:
+    """The groups with their labels; equal labels are numbered."""
+    counts: dict[str, int] = {}
     labelled = []
     for group in groups:
         name = label(group)
-        taken[name] = taken.get(name, 0) + 1
-        labelled.append(replace(group, label=name if taken[name] == 1 else f"{name} ({taken[name]})"))
+        counts[name] = counts.get(name, 0) + 1
+        labelled.append(replace(group, label=name if counts[name] == 1 else f"{name} ({counts[name]})"))
     return labelled

@@ -1,4 +1,4 @@
-"""Figures of runs: learning curves, and in mazes where each skill goes and the density of the objective's model."""
+"""Figures of runs: learning curves and, in mazes, trajectories, visitation and the density of the objective's model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,60 +11,60 @@ from skillscape.api import rollouts
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
+from skillscape.formatting import counted
 from skillscape.plots.curves import curves_figure
 from skillscape.plots.mazes import Extent, Panel, caption, density_figure, trajectory_figure, visitation_maps
 from skillscape.reporting.collect import learning_curves
 from skillscape.training.files import writing_to
 from skillscape.training.run import Run
 from skillscape.training.several import each_possible
-from skillscape.words import counted
 
-MOST_PANELS = 12
+MAX_PANELS = 12
 GRID_STEP = 0.1
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """What `skillscape plot` draws of the seeds of a run: skills of a pre-training in a maze, and learning curves."""
+    """Draw the seeds of a run: the skills of a pre-training in a maze, and learning curves."""
     layout = runs[0].layout
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
-        drawn += _draw_curves(runs, folder)
-    if not drawn:
+        paths = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
+        paths += _draw_curves(runs, folder)
+    if not paths:
         raise UserError(f"{runs[0].folder} has logged nothing that can be drawn; train it further with --resume.")
-    return drawn
+    return paths
 
 
 def _draw_skills(runs: Sequence[Run], layout: Layout, folder: Path) -> list[Path]:
-    """Trajectories of every seed, visitation of the first, and the density of its model where it has one."""
-    played = each_possible(runs[:MOST_PANELS], lambda run: (run, rollouts(run)))
+    """Trajectories of every seed; visitation of the first, and the density of its model if it has one."""
+    positions_of = each_possible(runs[:MAX_PANELS], lambda run: (run, rollouts(run)))
     panels = [
         Panel(f"{run.config.label} · seed {run.config.seed}", positions, caption(measure(positions, layout)._asdict()))
-        for run, positions in played
+        for run, positions in positions_of
     ]
-    drawn = [folder / "trajectories.png", folder / "visitation.png"]
-    trajectory_figure(panels, layout, drawn[0])
-    first, positions = played[0]
+    paths = [folder / "trajectories.png", folder / "visitation.png"]
+    trajectory_figure(panels, layout, paths[0])
+    first, positions = positions_of[0]
     note = f"{first.config.label}, seed {first.config.seed}"
     maps, extent = visitation_maps(positions, layout)
-    title = f"Time spent by each skill ({note})"
-    density_figure(maps, extent, layout, drawn[1], title, "fraction of time", shared_scale=False)
-    return drawn + draw_model_density(first, folder / "density.png", note)
+    title = f"Visitation of each skill ({note})"
+    density_figure(maps, extent, layout, paths[1], title, "fraction of time", shared_scale=False)
+    return paths + draw_model_density(first, folder / "density.png", note)
 
 
 def draw_model_density(run: Run, path: Path, note: str) -> list[Path]:
-    """Draw ``model_density_maps``, if there are any."""
+    """Draw ``model_density_maps`` if there are any; returns the paths written."""
     layout, density = run.layout, model_density_maps(run)
     if layout is None or density is None:
         return []
-    title = f"Density of each skill according to the model ({note})"
+    title = f"Model density of each skill ({note})"
     density_figure(*density, layout, path, title, "density per unit area", shared_scale=False)
     return [path]
 
 
 def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Evaluations, and what the backbone and the objective report; a run that has not logged is passed over."""
-    config, drawn = runs[0].config, []
+    """Evaluations, and the metrics of backbone and objective; runs without a log are skipped."""
+    config, paths = runs[0].config, []
     for log in ("evaluation", "metrics"):
         logged = [run for run in runs if (run.folder / f"{log}.csv").exists()]
         curves = {
@@ -76,18 +76,20 @@ def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
             place = " · ".join(dict.fromkeys((config.env, config.task or config.env)))
             note = f"{config.label}, {place}, {config.steps:,} steps, {counted(len(logged), 'seed')}"
             curves_figure(curves, folder / f"{log}.png", note)
-            drawn.append(folder / f"{log}.png")
-    return drawn
+            paths.append(folder / f"{log}.png")
+    return paths
 
 
 def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | None:
-    """p(s|z) of the objective's own model on a grid over the maze, normalised over it; NaN outside.
+    """p(s|z) of the objective's own model on a grid over the maze, normalised over the maze; NaN outside.
 
-    A model of p(z|s) is turned round by Bayes' rule with a uniform p(s). None without a maze, a snapshot, or a model
-    of positions; a damaged snapshot is an error.
+    A model of p(z|s) is inverted by Bayes' rule with a uniform p(s). None without a maze, a snapshot, or a model of
+    positions (images and world-model features are not positions); a damaged snapshot is an error.
     """
     layout, objective = run.layout, run.config.objective
-    if layout is None or objective is None or not (_scores_positions(run) and run.trained_steps):
+    if layout is None or objective is None or not run.trained_steps:
+        return None
+    if run.spec.is_image or run.config.backbone.objective_spec(run.spec).obs_shape != run.spec.obs_shape:
         return None
     state = run.snapshot().objective
     grid, inside, extent = maze_grid(layout)
@@ -95,20 +97,14 @@ def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | 
         scores = np.asarray(objective.score_skills(state, jnp.asarray(grid[inside], jnp.float32)))
     except UserError:  # this method has no such model
         return None
-    share = np.exp(scores - scores.max(axis=0))
+    density = np.exp(scores - scores.max(axis=0))
     maps = np.full((scores.shape[1], *inside.shape), np.nan)
-    maps[:, inside] = (share / share.sum(axis=0) / GRID_STEP**2).T
+    maps[:, inside] = (density / density.sum(axis=0) / GRID_STEP**2).T
     return maps, extent
 
 
-def _scores_positions(run: Run) -> bool:
-    """Whether the objective of a run in a maze saw positions, not images or the features of a world model."""
-    spec = run.spec
-    return not spec.is_image and run.config.backbone.objective_spec(spec).obs_shape == spec.obs_shape
-
-
 def maze_grid(layout: Layout) -> tuple[Float[np.ndarray, "h w 2"], Bool[np.ndarray, "h w"], Extent]:
-    """Points of a fine grid over the maze's bounding box, which of them are free, and the box."""
+    """Points of a fine grid over the maze's bounding box, whether each is inside the maze, and the box."""
     (left, bottom), (right, top) = np.asarray(layout.bounds, float)
     columns, rows = round((right - left) / GRID_STEP), round((top - bottom) / GRID_STEP)
     x = left + GRID_STEP * (np.arange(columns) + 0.5)

@@ -1,4 +1,4 @@
-"""The numbers of a report as its files hold them: an object for JSON, rows for CSV."""
+"""The files of a report: the page, its numbers as JSON, and two CSV tables."""
 
 import csv
 import io
@@ -9,18 +9,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from skillscape.evaluation.scoreboard import records
+from skillscape.formatting import counted
 from skillscape.plots.curves import Curve
 from skillscape.reporting.html import build_page, plotly_script
 from skillscape.reporting.model import MazeSection, Report, TaskSection
 from skillscape.training.files import write_text, writing_to
-from skillscape.words import counted
 
 Aggregate: TypeAlias = tuple[str, str, str, float, float | None, float | None]
-"""Method, task or maze or "N tasks", statistic, value, ends of its 95 % interval: None for one seed."""
+"""Method; task, maze or "N tasks"; statistic; value; ends of its 95 % interval, None for one seed."""
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """The page, its numbers, and two tables, each whole or not at all."""
+    """Write all files of a report, each atomically."""
     contents = {
         "report.html": build_page(report, plotly_script()),
         "report.json": json.dumps(report_json(report), indent=1) + "\n",
@@ -67,11 +68,9 @@ def _task_json(section: TaskSection) -> dict[str, Any]:
         "finetuning_steps": section.finetuning,
         "images": section.images,
         "budgets": {label: budget._asdict() for label, budget in section.budgets.items()},
-        "scores": [{"method": label, "task": task, **cell._asdict()} for (label, task), cell in section.cells.items()],
+        "scores": records(section.cells, "method", "task"),
         "published_budget": section.published_budget,
-        "published": [
-            {"method": label, "task": task, **cell._asdict()} for (label, task), cell in section.published.items()
-        ],
+        "published": records(section.published, "method", "task"),
         "notes": list(section.notes),
         "normalised": section.board and section.board.to_json(),
         "curves": {
@@ -104,7 +103,7 @@ def score_rows(report: Report) -> list[tuple[str, str, str, int, float]]:
 
 
 def aggregate_rows(report: Report) -> list[Aggregate]:
-    """The rows of ``aggregate.csv``; what says nothing of a method has none."""
+    """The rows of ``aggregate.csv``; measures that are undefined for a method have none."""
     rows: list[Aggregate] = [
         (panel.label, section.env, f"mean {name}", summary.mean, *(summary.interval or (None, None)))
         for section in report.mazes
@@ -120,10 +119,10 @@ def aggregate_rows(report: Report) -> list[Aggregate]:
         ]
         if section.board is None:
             continue
-        every = f"{counted(len(section.board.tasks), 'task')}{budget}"
-        rows += [(label, every, name, *estimate) for (label, name), estimate in section.board.aggregates.items()]
+        tasks = f"{counted(len(section.board.tasks), 'task')}{budget}"
+        rows += [(label, tasks, name, *estimate) for (label, name), estimate in section.board.aggregates.items()]
         rows += [
-            (label, every, f"probability of improvement over {other}", *estimate)
+            (label, tasks, f"probability of improvement over {other}", *estimate)
             for (label, other), estimate in section.board.improvements.items()
             if estimate is not None
         ]

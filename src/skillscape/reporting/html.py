@@ -1,7 +1,7 @@
-"""A report as one HTML page that opens offline: data in, text out. Nothing is read or written here.
+"""A report as one self-contained HTML page: data in, text out; nothing is read or written here.
 
-The charts are Plotly's; its script is put into the page once. The page makes no requests, and its own content policy
-makes the browser refuse if it did. Words, behaviour and look are in ``data/``: ``*.html``, ``page.js``, ``page.css``.
+The charts are drawn by Plotly, whose script is embedded once. The page makes no network requests, and its content
+policy makes the browser block any. Texts, behaviour and style are in ``data/``: ``*.html``, ``page.js``, ``page.css``.
 """
 
 import base64
@@ -19,43 +19,25 @@ from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import STATISTICS
 from skillscape.evaluation.scoreboard import Scoreboard
-from skillscape.evaluation.scores import Cell
+from skillscape.evaluation.scores import TaskScore
 from skillscape.evaluation.summary import few_seeds_note
+from skillscape.formatting import counted
 from skillscape.plots.charts import Figure, curve_figure, interval_figure, profile_figure
 from skillscape.plots.curves import MEASURES
 from skillscape.plots.style import skill_colours
-from skillscape.reporting.markup import (
-    DASH,
-    EMPTY,
-    Html,
-    chart,
-    data_file,
-    data_uri,
-    filled,
-    joined,
-    legend,
-    method_legend,
-    note,
-    ours_and_theirs,
-    script_json,
-    small,
-    table,
-    tag,
-    with_interval,
-)
+from skillscape.reporting import markup
+from skillscape.reporting.markup import DASH, EMPTY, Html, chart, fill, join, note, small, table, tag, with_interval
 from skillscape.reporting.model import Budget, MazePanel, MazeSection, Report, TaskSection, Videos
-from skillscape.words import counted
 
-LIBRARY_COMMAND = "pip install 'skillscape[report]'"
 VERSIONS_SHOWN = ("skillscape", "python", "jax", "numpy", "mujoco", "dm_control")
 
 
 def plotly_script() -> str:
-    """The source of plotly.js, or one sentence about how to get it."""
+    """The source of plotly.js; raises ``UserError`` if Plotly is not installed."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise UserError(f"The page needs plotly, which is not installed; say `{LIBRARY_COMMAND}`.") from error
+        raise UserError("The page needs Plotly: run `pip install 'skillscape[report]'`.") from error
     script: str = get_plotlyjs()
     return script
 
@@ -69,41 +51,30 @@ def build_page(report: Report, plotly: str) -> str:
         *(_task_section(section, charts) for section in report.tasks),
         *([_video_section(report.videos)] if report.videos else []),
     ]
-    return filled(
+    return fill(
         "page.html",
         title=report.title,
-        style=data_file("page.css"),
-        facts=joined(*(tag("div", tag("dt", name), tag("dd", text)) for name, text in facts(report))),
-        sections=joined(*sections),
+        style=markup.data_file("page.css"),
+        facts=join(*(tag("div", tag("dt", name), tag("dd", text)) for name, text in facts(report))),
+        sections=join(*sections),
         plotly=Html(plotly),
-        charts=script_json(charts),
-        scenes=script_json(scenes),
-        script=data_file("page.js"),
+        charts=markup.script_json(charts),
+        scenes=markup.script_json(scenes),
+        script=markup.data_file("page.js"),
     )
 
 
 def facts(report: Report) -> list[tuple[str, str]]:
-    """What the page is about: name and text, line by line."""
-    places = [
-        *(f"{section.env}: {counted(len(section.panels), 'method')}" for section in report.mazes),
-        *(
-            f"{counted(len(section.tasks), 'task')}: {counted(len(section.budgets), 'method')}"
-            for section in report.tasks
-        ),
-    ]
-    budgets = [
-        *(f"{panel.steps:,} steps" for section in report.mazes for panel in section.panels),
-        *(
-            f"{budget.pretraining:,} + {budget.finetuning:,} steps"
-            for section in report.tasks
-            for budget in section.budgets.values()
-        ),
-    ]
+    """The lines under the title: name and text."""
+    places = [f"{section.env}: {counted(len(section.panels), 'method')}" for section in report.mazes]
+    budgets = [f"{panel.steps:,} steps" for section in report.mazes for panel in section.panels]
+    for section in report.tasks:
+        places.append(f"{counted(len(section.tasks), 'task')}: {counted(len(section.budgets), 'method')}")
+        budgets += [f"{budget.pretraining:,} + {budget.finetuning:,} steps" for budget in section.budgets.values()]
     versions = [name for name in VERSIONS_SHOWN if name in report.versions]
     commits = [commit[:10] for commit in report.versions.get("git", [])]
-    unfinished = f", and {len(report.unfinished)} unfinished ones left out" if report.unfinished else ""
     lines = {
-        "runs": f"{len(report.runs)}{unfinished}",
+        "runs": f"{len(report.runs)}{f', {len(report.unfinished)} unfinished left out' if report.unfinished else ''}",
         "left out": " ".join(reason for _, reason in report.left_out),
         "where": "; ".join(places) or "pre-training only",
         "budget": "; ".join(dict.fromkeys(budgets)) or f"{report.steps:,} steps",
@@ -117,60 +88,58 @@ def facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[str, Any]]) -> Html:
-    labels = [panel.label for panel in section.panels]
-    skills = max(panel.frames.shape[1] for panel in section.panels)
+    layout, panels = section.layout, section.panels
+    labels = [panel.label for panel in panels]
+    skills = max(panel.frames.shape[1] for panel in panels)
     colours = [to_hex(colour) for colour in skill_colours(skills)]
-    steps = sorted({step for panel in section.panels for step in panel.frame_steps})
+    steps = sorted({step for panel in panels for step in panel.frame_steps})
     scenes.append(
         {
-            "walls": section.layout.walls,
-            "bounds": section.layout.bounds.tolist(),
-            "start": list(section.layout.evaluation_start),
+            "walls": layout.walls,
+            "bounds": layout.bounds.tolist(),
+            "start": list(layout.evaluation_start),
             "colours": colours,
             "steps": steps,
-            "panels": [_packed(panel, section.layout) for panel in section.panels],
+            "panels": [_packed(panel, layout) for panel in panels],
         }
     )
     curves = {
-        measure.axis: {panel.label: panel.curves[name] for panel in section.panels if name in panel.curves}
+        measure.axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
         for name, measure in MEASURES.items()
     }
-    return filled(
+    return fill(
         "maze.html",
         env=section.env,
-        table=joined(_maze_table(section.panels), note(few_seeds_note(len(panel.seeds) for panel in section.panels))),
+        table=join(_maze_table(panels), note(few_seeds_note(len(panel.seeds) for panel in panels))),
         scene=len(scenes) - 1,
-        skills=legend("skill", [(str(skill), colour) for skill, colour in enumerate(colours)]),
+        skills=markup.legend("skill", [(str(skill), colour) for skill, colour in enumerate(colours)]),
         last=len(steps) - 1,
         steps=f"{steps[-1]:,}",
-        panels=joined(*(_panel(panel, section.layout) for panel in section.panels)),
-        maps=joined(*(_maps(panel, section.layout) for panel in section.panels)),
-        methods=method_legend(labels),
-        curves=joined(
+        panels=join(*(_panel(panel, layout) for panel in panels)),
+        maps=join(*(_maps(panel, layout) for panel in panels)),
+        methods=markup.method_legend(labels),
+        curves=join(
             *(chart(charts, curve_figure(lines, labels, name), 300) for name, lines in curves.items() if lines)
         ),
     )
 
 
 def _maze_table(panels: Sequence[MazePanel]) -> Html:
-    """Budget and seeds get columns only where they differ; a phone has little room."""
+    """Measures of each method. Steps and seeds are columns only where they differ, since a phone has little room."""
     budgets = {(panel.steps, len(panel.seeds)) for panel in panels}
-    heads, words = ["steps", "seeds"], EMPTY
+    heads, budget = ["steps", "seeds"], EMPTY
     if len(budgets) == 1:
         ((steps, seeds),) = budgets
-        heads, words = [], tag("p", f"All after {steps:,} steps, {counted(seeds, 'seed')} each.")
+        heads, budget = [], tag("p", f"{steps:,} steps and {counted(seeds, 'seed')} for every method.")
     rows = [
         [
             panel.label,
             *([f"{panel.steps:,}", len(panel.seeds)] if heads else []),
-            *(
-                DASH if (summary := panel.summaries[name]) is None else with_interval(summary.mean, summary.interval)
-                for name in MEASURES
-            ),
+            *(with_interval(panel.summaries[name]) for name in MEASURES),
         ]
         for panel in panels
     ]
-    return joined(words, table(["", *heads, *(measure.column for measure in MEASURES.values())], rows))
+    return join(budget, table(["", *heads, *(measure.column for measure in MEASURES.values())], rows))
 
 
 def _panel(panel: MazePanel, layout: Layout) -> Html:
@@ -186,7 +155,7 @@ def _panel(panel: MazePanel, layout: Layout) -> Html:
 
 
 def _packed(panel: MazePanel, layout: Layout) -> dict[str, Any]:
-    """Episodes as 16-bit fractions of the maze's bounding box, little-endian: a third of what decimals would take."""
+    """Episodes as 16-bit fractions of the maze's bounding box, little-endian: a third of the size of decimals."""
     low, high = layout.bounds
     fractions = np.clip((panel.frames - low) / (high - low), 0.0, 1.0)
     shorts = np.round(fractions * 65535).astype("<u2")
@@ -199,39 +168,35 @@ def _packed(panel: MazePanel, layout: Layout) -> dict[str, Any]:
 
 
 def _maps(panel: MazePanel, layout: Layout) -> Html:
-    rows = {"time spent": panel.visits, "density by its own model": panel.density}
-    parts = [
-        (
-            tag("h4", f"{panel.label} ", small(f"{name}, seed {panel.shown_seed}")),
-            tag("div", *(_map(skill_map, layout, skill) for skill, skill_map in enumerate(maps)), class_="maps"),
-        )
-        for name, maps in rows.items()
-        if maps is not None
-    ]
-    return joined(*(part for pair in parts for part in pair))
+    parts = []
+    for name, maps in {"visitation": panel.visits, "density of its model": panel.density}.items():
+        if maps is not None:
+            parts.append(tag("h4", f"{panel.label} ", small(f"{name}, seed {panel.shown_seed}")))
+            parts.append(tag("div", *(_map(values, layout, skill) for skill, values in enumerate(maps)), class_="maps"))
+    return join(*parts)
 
 
 def _map(values: Float[np.ndarray, "h w"], layout: Layout, skill: int) -> Html:
-    """A picture of one pixel per square with the walls over it."""
+    """A map with one pixel per square, and the walls over it."""
     (left, bottom), (right, top) = layout.bounds.tolist()
     width, height, margin = right - left, top - bottom, 0.02 * (right - left)
     lines = "".join(f"M{x:g} {-y:g}L{x_end:g} {-y_end:g}" for (x, y), (x_end, y_end) in layout.walls)
     box = f"{left - margin:g} {-top - margin:g} {width + 2 * margin:g} {height + 2 * margin:g}"
     place = {"x": f"{left:g}", "y": f"{-top:g}", "width": f"{width:g}", "height": f"{height:g}"}
-    picture = tag("image", **place, preserveAspectRatio="none", href=data_uri("image/png", _picture(values)))
-    drawing = tag("svg", picture, tag("path", d=lines), viewBox=box, role="img", aria_label=f"skill {skill}")
+    image = tag("image", **place, preserveAspectRatio="none", href=markup.data_uri("image/png", _png(values)))
+    drawing = tag("svg", image, tag("path", d=lines), viewBox=box, role="img", aria_label=f"skill {skill}")
     return tag("figure", drawing, tag("figcaption", skill), class_="map", data_key=skill)
 
 
-def _picture(values: Float[np.ndarray, "h w"]) -> bytes:
+def _png(values: Float[np.ndarray, "h w"]) -> bytes:
     """A PNG of a map, transparent where it is NaN."""
     low, high = np.nanmin(values), np.nanmax(values)
-    shares = (values - low) / (high - low) if high > low else np.where(np.isnan(values), np.nan, 0.0)
-    picture = io.BytesIO()
+    scaled = (values - low) / (high - low) if high > low else np.where(np.isnan(values), np.nan, 0.0)
+    file = io.BytesIO()
     matplotlib.image.imsave(
-        picture, np.ma.masked_invalid(shares), cmap="magma_r", vmin=0.0, vmax=1.0, origin="lower", format="png"
+        file, np.ma.masked_invalid(scaled), cmap="magma_r", vmin=0.0, vmax=1.0, origin="lower", format="png"
     )
-    return picture.getvalue()
+    return file.getvalue()
 
 
 # Tasks
@@ -239,59 +204,53 @@ def _picture(values: Float[np.ndarray, "h w"]) -> bytes:
 
 def _task_section(section: TaskSection, charts: list[Figure]) -> Html:
     labels = list(section.budgets)
-    notes = joined(*(note(sentence) for sentence in section.notes))
-    aggregates = notes if section.board is None else _aggregates(section, section.board, notes, charts)
-    return filled(
+    notes = join(*(note(sentence) for sentence in section.notes))
+    return fill(
         "tasks.html",
         images=" from images" * section.images,
         steps=f"{section.finetuning:,}",
-        scores=joined(_score_table(section), note(few_seeds_note(cell.seeds for cell in section.cells.values()))),
-        aggregates=aggregates,
-        methods=method_legend(labels),
-        curves=joined(
-            *(chart(charts, curve_figure(lines, labels, task), 300) for task, lines in section.curves.items())
-        ),
+        scores=join(_score_table(section), note(few_seeds_note(cell.seeds for cell in section.cells.values()))),
+        aggregates=notes if section.board is None else _aggregates(section, section.board, notes, charts),
+        methods=markup.method_legend(labels),
+        curves=join(*(chart(charts, curve_figure(lines, labels, task), 300) for task, lines in section.curves.items())),
     )
 
 
 def _score_table(section: TaskSection) -> Html:
-    """Tasks down; our methods across, then the paper's numbers under a head of their own with their budget."""
+    """One row per task: our methods, then the paper's numbers under their own head and budget."""
     labels = list(section.budgets)
     theirs = list(dict.fromkeys(name for name, _ in section.published))
     heads = [
         "",
-        *(joined(label, small(section.budgets[label])) for label in labels),
-        *(joined(name, small("paper")) for name in theirs),
+        *(join(label, small(section.budgets[label])) for label in labels),
+        *(join(name, small("paper")) for name in theirs),
     ]
     rows = []
     for task in section.tasks:
         cells = {label: section.cells[label, task] for label in labels if (label, task) in section.cells}
         paper = [section.published.get((name, task)) for name in theirs]
         digits = _digits(max((abs(cell.mean) for cell in cells.values()), default=0.0))
-        rows.append(
-            [
-                task,
-                *(_cell(cells[label], section.budgets[label], digits) if label in cells else DASH for label in labels),
-                *(DASH if cell is None else tag("i", f"{cell.mean:.0f} ± {cell.spread:.0f}") for cell in paper),
-            ]
-        )
-    return table(heads, rows, ours_and_theirs("ours", len(labels), "paper", len(theirs), section.published_budget))
+        ours = [_cell(cells[label], section.budgets[label], digits) if label in cells else DASH for label in labels]
+        published = [DASH if cell is None else tag("i", f"{cell.mean:.0f} ± {cell.spread:.0f}") for cell in paper]
+        rows.append([task, *ours, *published])
+    above = markup.ours_and_theirs("ours", len(labels), "paper", len(theirs), section.published_budget)
+    return table(heads, rows, above)
 
 
 def _digits(largest: float) -> int:
-    """Decimals that leave the largest number of a row three digits: 914, 39.2, 0.0512."""
+    """Decimals that give the largest number of a row three significant digits: 914, 39.2, 0.0512."""
     return max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
 
 
-def _cell(cell: Cell, budget: Budget, digits: int) -> Html:
-    """Mean ± standard error and interval; the seeds are told where they are not those of the column."""
+def _cell(cell: TaskScore, budget: Budget, digits: int) -> Html:
+    """Mean ± standard error and interval, with the number of seeds if it differs from the column's."""
     parts: list[object] = [f"{cell.mean:.{digits}f}"]
     if cell.error is not None:
         parts.append(f" ± {cell.error:.{digits}f}")
     if cell.low is not None and cell.high is not None:
         parts += [" ", small(f"[{cell.low:.{digits}f}, {cell.high:.{digits}f}]")]
-    own = counted(cell.seeds, "seed")
-    return joined(*parts, *([" ", small(f"({own})")] if own != budget.seeds else []))
+    seeds = counted(cell.seeds, "seed")
+    return join(*parts, *([" ", small(f"({seeds})")] if seeds != budget.seeds else []))
 
 
 def _aggregates(section: TaskSection, board: Scoreboard, notes: Html, charts: list[Figure]) -> Html:
@@ -300,13 +259,13 @@ def _aggregates(section: TaskSection, board: Scoreboard, notes: Html, charts: li
         interval_figure({label: board.aggregates[label, name] for label in board.methods}, labels, name)
         for name in STATISTICS
     ]
-    return filled(
+    return fill(
         "aggregates.html",
         tasks=counted(len(board.tasks), "task"),
         notes=notes,
         table=_aggregate_table(section, board),
-        methods=method_legend(labels),
-        charts=joined(
+        methods=markup.method_legend(labels),
+        charts=join(
             *(chart(charts, figure, 130 + 34 * len(board.methods)) for figure in figures),
             chart(charts, profile_figure(board, labels), 340),
         ),
@@ -319,33 +278,27 @@ def _aggregate_table(section: TaskSection, board: Scoreboard) -> Html:
     theirs = [name for name in STATISTICS if any(name in statistics for statistics in paper.values())]
     rows = []
     for label in board.methods:
-        ours = [board.aggregates[label, name] for name in STATISTICS]
+        ours = [with_interval(board.aggregates[label, name]) for name in STATISTICS]
         published = [paper.get(label, {}).get(name) for name in theirs]
-        rows.append(
-            [
-                label,
-                *(with_interval(estimate.value, estimate.interval) for estimate in ours),
-                *(DASH if value is None else tag("i", f"{value:.2f}") for value in published),
-            ]
-        )
+        rows.append([label, *ours, *(DASH if value is None else tag("i", f"{value:.2f}") for value in published)])
     tasks = f"ours, {counted(len(board.tasks), 'task')}"
-    above = ours_and_theirs(tasks, len(STATISTICS), "paper, 12 tasks", len(theirs), section.published_budget)
+    above = markup.ours_and_theirs(tasks, len(STATISTICS), "paper, 12 tasks", len(theirs), section.published_budget)
     return table(["", *STATISTICS, *theirs], rows, above)
 
 
 def _improvements(board: Scoreboard) -> Html:
-    def cell(label: str, other: str) -> Html:
-        if label == other:
-            return EMPTY
-        estimate = board.improvements[label, other]
-        return DASH if estimate is None else with_interval(estimate.value, estimate.interval)
-
-    rows = [[label, *(cell(label, other) for other in board.methods)] for label in board.methods]
-    words = (
-        "How likely a run of the row beats a run of the column in a task, averaged over the tasks. A dash: one of the "
-        "two has a single seed."
+    rows = [
+        [
+            label,
+            *(EMPTY if label == other else with_interval(board.improvements[label, other]) for other in board.methods),
+        ]
+        for label in board.methods
+    ]
+    text = (
+        "Probability that a run of the row's method beats a run of the column's in a task, averaged over tasks. "
+        "A dash: one of the two has a single seed."
     )
-    return joined(tag("h3", "Probability of improvement"), tag("p", words), table(["", *board.methods], rows))
+    return join(tag("h3", "Probability of improvement"), tag("p", text), table(["", *board.methods], rows))
 
 
 # Videos
@@ -353,15 +306,14 @@ def _improvements(board: Scoreboard) -> Html:
 
 def _video_section(videos: Sequence[Videos]) -> Html:
     parts = [tag("h2", "Videos of the skills")]
+    player = {"controls": "", "loop": "", "muted": "", "playsinline": "", "preload": "metadata"}
     for run in videos:
         parts.append(tag("h3", run.title))
         if not run.clips and not run.left_out:
-            parts.append(
-                tag("p", "None yet: ", tag("code", f"skillscape video {run.run}"), " makes one of each skill.")
-            )
-        player = {"controls": "", "loop": "", "muted": "", "playsinline": "", "preload": "metadata"}
+            command = tag("code", f"skillscape video {run.run}")
+            parts.append(tag("p", "No videos yet: ", command, " records one per skill."))
         clips = (
-            tag("figure", tag("video", **player, src=data_uri("video/mp4", clip)), tag("figcaption", name))
+            tag("figure", tag("video", **player, src=markup.data_uri("video/mp4", clip)), tag("figcaption", name))
             for name, clip in run.clips
         )
         parts.append(tag("div", *clips, class_="videos"))

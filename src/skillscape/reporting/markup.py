@@ -1,4 +1,4 @@
-"""The vocabulary of the page: escaped text, elements, templates, and the parts that every section has."""
+"""Building blocks of the page: escaped text, elements, templates, tables, legends."""
 
 import base64
 import json
@@ -8,37 +8,39 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from skillscape.plots.charts import Figure, chart_look
+from skillscape.evaluation.aggregate import Estimate
+from skillscape.evaluation.summary import Summary
+from skillscape.plots.charts import Figure, chart_style
 
 
 class Html(str):
-    """Text that is HTML already; all other text is escaped where it enters the page."""
+    """Text that is already HTML; all other text is escaped when it enters the page."""
 
 
 EMPTY, DASH = Html(), Html("–")
 
 
-def joined(*parts: object) -> Html:
-    """The parts one after the other."""
+def join(*parts: object) -> Html:
+    """Concatenate parts, escaping those that are not HTML."""
     return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts))
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Html:
+def tag(name: str, *children: object, **attributes: object) -> Html:
     """An element: ``tag("td", 1, class_="wide", data_key=2)`` is ``<td class="wide" data-key="2">1</td>``."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"' for key, value in attributes.items()
     )
-    return Html(f"<{name}{written}>{joined(*inside)}</{name}>")
+    return Html(f"<{name}{written}>{join(*children)}</{name}>")
 
 
 def small(text: object) -> Html:
-    """Text beside a number."""
+    """Secondary text."""
     return tag("small", text)
 
 
-def filled(name: str, **values: object) -> Html:
-    """The template ``data/name``, its places filled."""
-    return Html(Template(data_file(name)).substitute({key: joined(value) for key, value in values.items()}))
+def fill(name: str, **values: object) -> Html:
+    """The template ``data/name`` with its placeholders replaced."""
+    return Html(Template(data_file(name)).substitute({key: join(value) for key, value in values.items()}))
 
 
 def data_file(name: str) -> Html:
@@ -47,23 +49,23 @@ def data_file(name: str) -> Html:
 
 
 def script_json(values: Any) -> Html:  # noqa: ANN401  anything that JSON can hold
-    """JSON that may stand inside a script element: no text in it can end the element."""
+    """JSON for the inside of a script element: no text in it can close the element."""
     return Html(json.dumps(values, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def data_uri(kind: str, content: bytes) -> str:
-    """A file as an address that holds it."""
+    """A file as a data URI."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def chart(charts: list[Figure], figure: Figure, height: int) -> Html:
-    """A place on the page for a chart, whose figure is kept for the script."""
+    """The element of a chart; its figure is appended to ``charts``, which the script draws."""
     charts.append(figure)
     return tag("div", class_="chart", id=f"chart-{len(charts) - 1}", style=f"height:{height}px")
 
 
 def legend(name: str, entries: Iterable[tuple[str, str]]) -> Html:
-    """Buttons that highlight what they name; entries are (label, colour), the key is their place."""
+    """Buttons that highlight their entry; entries are (label, colour), keyed by their index."""
     buttons = (
         tag("button", tag("i", style=f"background:{colour}"), label, type="button", data_key=key, aria_pressed="false")
         for key, (label, colour) in enumerate(entries)
@@ -72,31 +74,34 @@ def legend(name: str, entries: Iterable[tuple[str, str]]) -> Html:
 
 
 def method_legend(labels: Sequence[str]) -> Html:
-    """The legend of charts that have a line per method."""
-    return legend("method", [(label, chart_look(place)[0]) for place, label in enumerate(labels)])
+    """The legend of charts with one line per method."""
+    return legend("method", [(label, chart_style(index)[0]) for index, label in enumerate(labels)])
 
 
 def table(heads: Sequence[object], rows: Sequence[Sequence[object]], above: Html = EMPTY) -> Html:
-    """The first cell of each row is its head. ``above``: a row of heads over the heads."""
+    """A table; the first cell of each row is its head. ``above``: a row over the column heads."""
     head = tag("tr", *(tag("th", cell, scope="col") for cell in heads))
     lines = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in rest)) for first, *rest in rows]
     return tag("div", tag("table", tag("thead", above, head), tag("tbody", *lines)), class_="wide")
 
 
 def ours_and_theirs(ours: str, columns: int, theirs: str, paper_columns: int, budget: str) -> Html:
-    """The row over the heads of a table that has the paper's numbers beside ours."""
+    """The row over the column heads of a table with the paper's numbers beside ours."""
     heads = [tag("td"), tag("th", ours, scope="colgroup", colspan=columns)]
     if paper_columns:
-        paper = joined(f"{theirs} ", small(budget))
+        paper = join(f"{theirs} ", small(budget))
         heads.append(tag("th", paper, scope="colgroup", class_="paper", colspan=paper_columns))
     return tag("tr", *heads)
 
 
-def with_interval(value: float, interval: tuple[float, float] | None) -> Html:
-    """A number with its interval; one seed has none."""
-    return joined(f"{value:.2f}", *([] if interval is None else [" ", small("[{:.2f}, {:.2f}]".format(*interval))]))
+def with_interval(estimate: Estimate | Summary | None) -> Html:
+    """A value with its interval, if it has one; a dash if it is undefined."""
+    if estimate is None:
+        return DASH
+    value, interval = estimate[0], estimate.interval
+    return join(f"{value:.2f}", *([] if interval is None else [" ", small("[{:.2f}, {:.2f}]".format(*interval))]))
 
 
 def note(sentence: str) -> Html:
-    """A sentence in small print, if there is one."""
+    """A sentence in small print; nothing for an empty one."""
     return tag("p", sentence, class_="note") if sentence else EMPTY

@@ -13,41 +13,28 @@ from skillscape.errors import UserError
 from skillscape.evaluation.summary import median_index, summarise
 from skillscape.plots.curves import MEASURES
 from skillscape.plots.mazes import caption, visitation_maps
-from skillscape.reporting.collect import (
-    UNREADABLE,
-    Found,
-    Group,
-    evaluation_log,
-    grouped,
-    learning_curves,
-    measure_of,
-    measures_of,
-    settings_key,
-    uniquely_labelled,
-)
+from skillscape.reporting import collect
+from skillscape.reporting.collect import Group, NamedRun, OnMessage, measure_of
 from skillscape.reporting.figures import model_density_maps
 from skillscape.reporting.model import MazePanel, MazeSection
 from skillscape.training.files import damaged
 from skillscape.training.run import AGAIN, Run
 
-MOST_FRAMES = 25
-"""Stops of the slider over training."""
+MAX_FRAMES = 25
+"""Number of positions of the slider over training."""
 EPISODES_SHOWN = 5
-"""Episodes of each skill that are drawn."""
+"""Number of plotted episodes of each skill."""
 
-OnMessage: TypeAlias = Callable[[str], None]
 LeaveOut: TypeAlias = Callable[[Path, Exception], None]
-Frame: TypeAlias = tuple[int, Float[np.ndarray, "k r t 2"]]
-"""A step of training, and the episodes played after it."""
 
 
-def maze_sections(found: Sequence[Found], on_message: OnMessage, leave_out: LeaveOut) -> list[MazeSection]:
-    """The pre-trainings in mazes: a section for each family of environments and maze, whatever path it was read from.
+def maze_sections(named_runs: Sequence[NamedRun], on_message: OnMessage, leave_out: LeaveOut) -> list[MazeSection]:
+    """The pre-trainings in mazes: one section per environment family and layout.
 
-    Two mazes of one name are two mazes.
+    One layout read from two paths is one maze; two layouts of one name are two.
     """
-    mazes: dict[tuple[str, Layout], list[Found]] = {}
-    for name, run in found:
+    mazes: dict[tuple[str, Layout], list[NamedRun]] = {}
+    for name, run in named_runs:
         layout = run.layout
         if layout is not None and run.config.task is None:
             mazes.setdefault((run.config.family.name, layout), []).append((name, run))
@@ -56,7 +43,7 @@ def maze_sections(found: Sequence[Found], on_message: OnMessage, leave_out: Leav
     for name, ((_, layout), runs) in zip(names, mazes.items(), strict=True):
         env = name if names.count(name) == 1 else runs[0][1].config.env
         panels = []
-        for group in _labelled_by_settings(grouped(runs, lambda _, run: settings_key(run))):
+        for group in _label_by_settings(collect.group_runs(runs, lambda _, run: collect.settings_key(run))):
             on_message(f"{env}: {group.label}")
             panel = _maze_panel(group, layout, leave_out)
             if panel is not None:
@@ -66,8 +53,8 @@ def maze_sections(found: Sequence[Found], on_message: OnMessage, leave_out: Leav
     return sections
 
 
-def _labelled_by_settings(groups: Sequence[Group]) -> list[Group]:
-    """The method's name; several groups of one method are told apart by the settings that differ, or by folder."""
+def _label_by_settings(groups: Sequence[Group]) -> list[Group]:
+    """Label groups by method; several groups of one method also by one or two settings that differ, or by folder."""
 
     def label(group: Group) -> str:
         name = group.config.label
@@ -80,11 +67,11 @@ def _labelled_by_settings(groups: Sequence[Group]) -> list[Group]:
             return f"{name} · {group.name}"
         return f"{name} · " + ", ".join(f"{key.rpartition('.')[2].replace('_', ' ')} {own[key]}" for key in different)
 
-    return uniquely_labelled(groups, label)
+    return collect.with_unique_labels(groups, label)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings under dotted names, without what every run has of its own and without the maze itself."""
+    """Settings by dotted name, without the maze and what identifies a single run."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         if not prefix and key in ("format", "env", "definition", "seed", "source"):
@@ -94,20 +81,20 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel | None:
-    """The panel of a method, without the runs whose episodes or model cannot be read; None where none is left."""
-    names = measures_of(group.runs[0])
-    order = "distinguishability" if "distinguishability" in names else "coverage"
+    """The panel of a method, leaving out runs whose episodes or model cannot be read; None if no run is left."""
+    names = collect.measures_of(group.runs[0])
+    order = "mutual_information" if "mutual_information" in names else "coverage"
     runs = list(group.runs)
     while runs:
         shown = runs[median_index([measure_of(run, order) for run in runs])]
         try:
             frames = _frames(shown, layout)
             density = model_density_maps(shown)
-        except UNREADABLE as error:
+        except collect.READ_ERRORS as error:
             leave_out(shown.folder, error)
             runs.remove(shown)
             continue
-        log, curves = evaluation_log(shown), learning_curves(runs)
+        log, curves = collect.evaluation_log(shown), collect.learning_curves(runs)
         captions = {
             int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
         }
@@ -120,22 +107,22 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             },
             curves={name: curves[name] for name in names},
             shown_seed=shown.config.seed,
-            frame_steps=[step for step, _ in frames],
-            frames=np.stack([positions[:, :EPISODES_SHOWN] for _, positions in frames]),
-            captions=[captions.get(step, "") for step, _ in frames],
-            visits=visitation_maps(frames[-1][1], layout)[0],
+            frame_steps=list(frames),
+            frames=np.stack([positions[:, :EPISODES_SHOWN] for positions in frames.values()]),
+            captions=[captions.get(step, "") for step in frames],
+            visits=visitation_maps([*frames.values()][-1], layout)[0],
             density=None if density is None else density[0],
         )
     return None
 
 
-def _frames(run: Run, layout: Layout) -> list[Frame]:
-    """Step and episodes of the evaluations that are shown: all, or as many as fit, evenly spread, the last included."""
+def _frames(run: Run, layout: Layout) -> dict[int, Float[np.ndarray, "k r t 2"]]:
+    """Training step → episodes, of all evaluations or ``MAX_FRAMES`` evenly spaced ones including the last."""
     paths = sorted(path for path in (run.folder / "rollouts").glob("*.npz") if path.stem.isdigit())
     if not paths:
         raise UserError(f"{run.folder} has lost its rollouts; {AGAIN}.")
-    places = np.unique(np.linspace(0, len(paths) - 1, min(len(paths), MOST_FRAMES)).round().astype(int))
-    frames: list[Frame] = []
+    places = np.unique(np.linspace(0, len(paths) - 1, min(len(paths), MAX_FRAMES)).round().astype(int))
+    frames: dict[int, Float[np.ndarray, "k r t 2"]] = {}
     for path in (paths[place] for place in places):
         try:
             with np.load(path, allow_pickle=False) as stored:
@@ -144,7 +131,7 @@ def _frames(run: Run, layout: Layout) -> list[Frame]:
             raise damaged(path, "it is not an archive of positions", AGAIN) from error
         fits = positions.ndim == 4 and positions.shape[-1] == 2 and 0 not in positions.shape
         inside = fits and np.isfinite(positions).all() and (layout.cell_index(positions) >= 0).all()
-        if not inside or (frames and positions.shape != frames[0][1].shape):
+        if not inside or any(positions.shape != other.shape for other in frames.values()):
             raise damaged(path, "its positions are not those of episodes in this maze", AGAIN)
-        frames.append((int(path.stem), positions))
+        frames[int(path.stem)] = positions
     return frames

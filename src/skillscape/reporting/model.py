@@ -1,4 +1,4 @@
-"""A report as data: what ``collect`` and its neighbours read from runs, and what ``files`` and ``html`` write of it."""
+"""A report as data: written by ``collect``, ``mazes`` and ``tasks``, read by ``files`` and ``html``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,34 +10,34 @@ from jaxtyping import Float
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.evaluation.scoreboard import Scoreboard
-from skillscape.evaluation.scores import Cell, Published, Row
+from skillscape.evaluation.scores import Published, ScoreRow, TaskScore
 from skillscape.evaluation.summary import Summary
 from skillscape.plots.curves import Curve
 
 
 @dataclass(frozen=True)
 class MazePanel:
-    """What one method did in a maze: measures over all its seeds, and the episodes of one of them."""
+    """Results of one method in a maze: measures over all its seeds, and the episodes of one of them."""
 
     label: str
     steps: int
     """Environment steps of training."""
     seeds: Sequence[int]
     summaries: Mapping[str, Summary | None]
-    """Measure → mean and interval over the seeds; None where it says nothing of the method."""
+    """Measure → mean and interval over seeds; None where the measure is undefined for the method."""
     curves: Mapping[str, Curve]
-    """Measure → learning curve; without those that say nothing of the method."""
+    """Measure → learning curve; undefined measures are left out."""
     shown_seed: int
     frame_steps: Sequence[int]
-    """Steps of training at which the episodes were played, ascending."""
+    """Training steps of the evaluations, ascending."""
     frames: Float[np.ndarray, "f k r t 2"]
-    """Episodes at each of these steps."""
+    """Episodes of each evaluation."""
     captions: Sequence[str]
-    """A line of numbers for each of these steps."""
+    """Measures of each evaluation on one line."""
     visits: Float[np.ndarray, "k h w"]
-    """Share of its time that each skill spends in each square, row 0 at the bottom, NaN outside of the maze."""
+    """Fraction of time that each skill spends in each square, row 0 at the bottom, NaN outside of the maze."""
     density: Float[np.ndarray, "k h w"] | None
-    """p(s|z) by the method's own model, where it has one of positions."""
+    """p(s|z) by the method's own model, if it has one of positions."""
 
 
 @dataclass(frozen=True)
@@ -45,76 +45,76 @@ class MazeSection:
     """All methods that were pre-trained in one maze."""
 
     env: str
-    """The name of the environment on the page."""
+    """Name of the environment on the page."""
     layout: Layout
     panels: Sequence[MazePanel]
 
 
 class Budget(NamedTuple):
-    """Environment steps without reward and with it, and the number of seeds, in words where it varies by task."""
+    """Pre-training and fine-tuning steps, and the number of seeds as text, since it may vary by task."""
 
     pretraining: int
     finetuning: int
     seeds: str
 
     def __str__(self) -> str:
-        """The line over a column."""
+        """The line in the head of a column."""
         return f"{self.pretraining:,} + {self.finetuning:,} steps, {self.seeds}"
 
 
 @dataclass(frozen=True)
 class TaskSection:
-    """All methods on tasks with a reward, at one budget of fine-tuning, from states or from images."""
+    """All methods on tasks with a reward, at one fine-tuning budget, from states or from images."""
 
     finetuning: int
     images: bool
-    """Whether the agent saw images, not the state."""
+    """Whether observations are images."""
     tasks: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[ScoreRow]
     """Method, task, seed and the return of the last evaluation."""
     budgets: Mapping[str, Budget]
-    """Method → what was spent on it; the order of the columns."""
-    cells: Mapping[tuple[str, str], Cell]
-    """(method, task) → ``rows`` over the seeds."""
+    """Method → its budget, in the order of the columns."""
+    cells: Mapping[tuple[str, str], TaskScore]
+    """(method, task) → summary of ``rows`` over seeds."""
     published: Mapping[tuple[str, str], Published]
-    """(method, task) → the paper's number; methods by their plain names, however many ways they were run here."""
+    """(method, task) → the paper's number; methods by their plain names, without the variants of this report."""
     published_budget: str
     published_aggregates: Mapping[str, Mapping[str, float]]
     """Method → statistic → the paper's number."""
     board: Scoreboard | None
-    """Aggregates over what is complete; None where nothing is."""
+    """Aggregates over the complete rows; None if there are none."""
     notes: Sequence[str]
-    """What was left out of the aggregates, and why."""
+    """Scores that are missing from the aggregates, and why."""
     curves: Mapping[str, Mapping[str, Curve]]
     """Task → method → learning curve of the return."""
 
 
 @dataclass(frozen=True)
 class Videos:
-    """The videos of one run, one per skill; none if there are none yet."""
+    """The videos of one run, one per skill; empty if none were recorded."""
 
     title: str
     run: str
     clips: Sequence[tuple[str, bytes]]
-    """Name and MP4."""
+    """Name and MP4 of each video."""
     left_out: int = 0
-    """Clips that would have made the page too large."""
+    """Number of videos that would have made the page too large."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that is told of a set of runs."""
+    """The contents of a report on a set of runs."""
 
     title: str
     runs: Sequence[Path]
     """Folders of the finished runs that were read."""
     steps: int
-    """The largest budget of one of them."""
+    """Largest number of training steps of a run."""
     unfinished: Sequence[Path]
     left_out: Sequence[tuple[Path, str]]
-    """Runs that could not be read, and why."""
+    """Folder of each run that could not be read, and the reason."""
     versions: Mapping[str, Sequence[str]]
-    """What the runs were trained with: package → versions."""
+    """Package → versions that the runs were trained with."""
     mazes: Sequence[MazeSection]
     tasks: Sequence[TaskSection]
     videos: Sequence[Videos]

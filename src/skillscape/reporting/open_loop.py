@@ -1,4 +1,4 @@
-"""Open-loop predictions: what a world model makes of the frames of an episode, and what it predicts by itself."""
+"""Reconstructions and open-loop predictions of a world model on the frames of an episode."""
 
 from typing import TypeAlias
 
@@ -12,19 +12,19 @@ from skillscape.backbones.dreamer.networks import DreamerAgent
 from skillscape.errors import UserError
 from skillscape.training.policy import compiled_act
 from skillscape.training.run import Run
-from skillscape.types import EnvSpec, Sequences
+from skillscape.types import Sequences
 
 CONTEXT = 5
-"""Frames that the model is shown before it goes on by itself."""
+"""Number of observed frames before the open-loop prediction."""
 
 Frames: TypeAlias = UInt8[np.ndarray, "t h w 3"]
 
 
 class OpenLoop:
-    """Plays episodes of a run that was trained from images, and predicts them after the first frames."""
+    """Runs episodes of a run that was trained from images, and predicts their frames."""
 
     def __init__(self, run: Run) -> None:
-        """Make the environment and load the newest snapshot."""
+        """Create the environment and load the newest snapshot."""
         backbone = run.config.backbone
         refusal = UserError(f"{run.folder} has no world model of images; --imagined is for Dreamer on colour images.")
         if not isinstance(backbone, Dreamer):
@@ -36,46 +36,34 @@ class OpenLoop:
         self.step, agent, _ = run.snapshot()
         self._agent: DreamerAgent = agent
         self._backbone = backbone
-        self._env = env
+        self.env = env
         self._act = compiled_act(backbone, False)
         self._predict = jax.jit(backbone.predict, static_argnums=2)
 
-    @property
-    def spec(self) -> EnvSpec:
-        """Sizes of the environment."""
-        return self._env.spec
-
-    def play(self, skill: Float[np.ndarray, " z"], steps: int) -> tuple[Frames, Frames, Frames]:
-        """Frames of an episode, the model's of each when it has seen it, and those after it has seen ``CONTEXT``."""
+    def run(self, skill: Float[np.ndarray, " z"], steps: int) -> tuple[Frames, Frames, Frames]:
+        """Frames of an episode, their reconstructions, and the open-loop predictions after ``CONTEXT`` frames."""
         params, carry = self._backbone.policy_params(self._agent), self._backbone.initial_carry(1)
         key = jax.random.key(0)
-        frames, actions = [self._env.reset(0)], [np.zeros(self._env.spec.action_dim, np.float32)]
+        frames, actions = [self.env.reset(0)], [np.zeros(self.env.spec.action_dim, np.float32)]
         for _ in range(steps):
             action, carry = self._act(params, carry, frames[-1][None], skill[None], key)
             actions.append(np.asarray(action[0]))
-            result = self._env.step(actions[-1])
+            result = self.env.step(actions[-1])
             frames.append(result.obs)
             if result.terminated or result.truncated:
                 break
         real = np.stack(frames)
         length = len(real)
-        first = np.zeros((1, length), np.float32)
-        first[0, 0] = 1
         batch = Sequences(
             obs=jnp.asarray(real[None]),
             action=jnp.asarray(np.stack(actions)[None]),
             reward=jnp.zeros((1, length)),
             discount=jnp.ones((1, length)),
             skill=jnp.broadcast_to(jnp.asarray(skill), (1, length, len(skill))),
-            first=jnp.asarray(first),
+            first=jnp.zeros((1, length)).at[:, 0].set(1),
         )
-        return real, self._decoded(batch, length), self._decoded(batch, CONTEXT)
-
-    def _decoded(self, batch: Sequences, context: int) -> Frames:
-        expected = np.asarray(self._predict(self._agent, batch, context))[0]
-        frames: Frames = np.clip(np.round(255 * (expected + 0.5)), 0, 255).astype(np.uint8)
-        return frames
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._env.close()
+        reconstructed, predicted = (
+            np.clip(np.round(255 * (np.asarray(self._predict(self._agent, batch, context))[0] + 0.5)), 0, 255)
+            for context in (length, CONTEXT)
+        )
+        return real, reconstructed.astype(np.uint8), predicted.astype(np.uint8)

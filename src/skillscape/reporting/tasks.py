@@ -1,39 +1,26 @@
-"""The tasks of a report: scores of fine-tuning and of training from scratch, and the aggregates over them."""
+"""The tasks of a report: scores of fine-tuning and of training from scratch, and their aggregates."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 from skillscape.config import RunConfig
-from skillscape.evaluation.scoreboard import Scoreboard, complete, scoreboard
-from skillscape.evaluation.scores import (
-    PUBLISHED_BUDGETS,
-    Expert,
-    Row,
-    expert_scores,
-    per_task,
-    published_aggregates,
-    published_scores,
-)
-from skillscape.reporting.collect import (
-    Found,
-    Group,
-    grouped,
-    learning_curves,
-    measure_of,
-    settings_key,
-    uniquely_labelled,
-)
-from skillscape.reporting.mazes import OnMessage
+from skillscape.evaluation import scores
+from skillscape.evaluation.scoreboard import Scoreboard, complete_rows, scoreboard
+from skillscape.evaluation.scores import Expert, ScoreRow, expert_scores
+from skillscape.formatting import counted
+from skillscape.reporting import collect
+from skillscape.reporting.collect import Group, NamedRun, OnMessage
 from skillscape.reporting.model import Budget, TaskSection
-from skillscape.words import counted
 
 
-def task_sections(found: Sequence[Found], experts: Mapping[str, Expert], on_message: OnMessage) -> list[TaskSection]:
-    """One section per budget of fine-tuning, from states and from images apart."""
-    budgets: dict[tuple[bool, int], list[Found]] = {}
-    for name, run in found:
+def task_sections(
+    named_runs: Sequence[NamedRun], experts: Mapping[str, Expert], on_message: OnMessage
+) -> list[TaskSection]:
+    """One section per fine-tuning budget, separately for states and images."""
+    budgets: dict[tuple[bool, int], list[NamedRun]] = {}
+    for name, run in named_runs:
         if run.config.task is not None:
-            # The results say so, and no environment has to be made to know.
+            # From the results, so that no environment has to be made.
             images = bool((run.results or {}).get("images"))
             budgets.setdefault((images, run.config.steps), []).append((name, run))
     sections = []
@@ -44,47 +31,52 @@ def task_sections(found: Sequence[Found], experts: Mapping[str, Expert], on_mess
 
 
 def task_name(config: RunConfig) -> str:
-    """The task, with its environment where it may be one of several: ``walker_run``, ``maze/square_a · reach``."""
+    """The task, with its environment unless that is unambiguous: ``walker_run``, ``maze/square_a · reach``."""
     task, env = config.task or "", config.env
     return task if task in expert_scores() or task == env else f"{env} · {task}"
 
 
-def _task_section(steps: int, images: bool, found: Sequence[Found], experts: Mapping[str, Expert]) -> TaskSection:
-    # The settings of a fine-tuning do not tell how its source was pre-trained; the name of its folder may.
-    groups = _labelled_by_folder(grouped(found, lambda name, run: f"{settings_key(run)} {_stem(name, run.config)}"))
+def _task_section(
+    steps: int, images: bool, named_runs: Sequence[NamedRun], experts: Mapping[str, Expert]
+) -> TaskSection:
+    # A fine-tuning does not record how its source was pre-trained; its folder name may.
+    groups = _label_by_folder(
+        collect.group_runs(named_runs, lambda name, run: f"{collect.settings_key(run)} {_stem(name, run.config)}")
+    )
     by_place = {(group.label, task_name(group.config)): group for group in groups}
     labels = list(dict.fromkeys(group.label for group in groups))
-    known = list(expert_scores())
+    urlb = list(expert_scores())
     tasks = sorted(
-        {task for _, task in by_place}, key=lambda task: (known.index(task) if task in known else len(known), task)
+        {task for _, task in by_place}, key=lambda task: (urlb.index(task) if task in urlb else len(urlb), task)
     )
     places = [(label, task) for label in labels for task in tasks if (label, task) in by_place]
     rows = [
-        Row(label, task, run.config.seed, measure_of(run, "return"))
+        ScoreRow(label, task, run.config.seed, collect.measure_of(run, "return"))
         for label, task in places
         for run in by_place[label, task].runs
     ]
-    curves = {place: learning_curves(by_place[place].runs)["return"] for place in places}
+    curves = {place: collect.learning_curves(by_place[place].runs)["return"] for place in places}
     names = {group.config.method: group.config.label for group in groups}
     table = "pixel" if images else "state"
-    # The paper's aggregates are shares of URLB's experts, and beside no others.
+    # The paper's aggregates are relative to URLB's experts, so they are not shown beside others.
     others = any(experts.get(task, score) != score for task, score in expert_scores().items())
-    paper, paper_aggregates = published_scores(table), {} if images or others else published_aggregates()
+    paper = scores.published_scores(table)
+    paper_aggregates = {} if images or others else scores.published_aggregates()
     board, notes = _board(rows, {**expert_scores(), **experts})
     return TaskSection(
         finetuning=steps,
         images=images,
         tasks=tasks,
         rows=rows,
-        budgets={label: _budget(label, steps, groups) for label in labels},
-        cells=per_task(rows),
+        budgets={label: _budget(steps, [group for group in groups if group.label == label]) for label in labels},
+        cells=scores.per_task(rows),
         published={
             (name, task): paper[method, task]
             for method, name in names.items()
             for task in tasks
             if (method, task) in paper
         },
-        published_budget=PUBLISHED_BUDGETS[table],
+        published_budget=scores.PUBLISHED_BUDGETS[table],
         published_aggregates={
             name: paper_aggregates[method] for method, name in names.items() if method in paper_aggregates
         },
@@ -95,12 +87,12 @@ def _task_section(steps: int, images: bool, found: Sequence[Found], experts: Map
 
 
 def _stem(name: str, config: RunConfig) -> str:
-    """The name of a folder without task and seed: what a user may have called this way of training."""
+    """The name of a folder without task and seed: the user's name for this way of training."""
     return re.sub(r"[-_]?seed[-_]?\d+", "", name.replace(f"-{config.task}", ""))
 
 
-def _labelled_by_folder(groups: Sequence[Group]) -> list[Group]:
-    """The method's name; a method that was fine-tuned in several ways on a task is told apart by its folders."""
+def _label_by_folder(groups: Sequence[Group]) -> list[Group]:
+    """Label groups by method; a method that was fine-tuned in several ways on a task also by folder."""
     places = [(group.config.method, task_name(group.config)) for group in groups]
     several = {method for method, task in places if places.count((method, task)) > 1}
 
@@ -110,34 +102,31 @@ def _labelled_by_folder(groups: Sequence[Group]) -> list[Group]:
 
     labelled: list[Group] = []
     for task in dict.fromkeys(task for _, task in places):
-        labelled += uniquely_labelled([group for group in groups if task_name(group.config) == task], label)
+        labelled += collect.with_unique_labels([group for group in groups if task_name(group.config) == task], label)
     return labelled
 
 
-def _budget(label: str, steps: int, groups: Sequence[Group]) -> Budget:
-    own = [group for group in groups if group.label == label]
-    counts = sorted({len(group.runs) for group in own})
+def _budget(steps: int, groups: Sequence[Group]) -> Budget:
+    counts = sorted({len(group.runs) for group in groups})
     seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else counted(counts[0], "seed")
-    return Budget(max(group.config.snapshot or 0 for group in own), steps, seeds)
+    return Budget(max(group.config.snapshot or 0 for group in groups), steps, seeds)
 
 
-def _board(rows: Sequence[Row], experts: Mapping[str, Expert]) -> tuple[Scoreboard | None, list[str]]:
-    """Aggregates over what every method has, and what was left out for it."""
+def _board(rows: Sequence[ScoreRow], experts: Mapping[str, Expert]) -> tuple[Scoreboard | None, list[str]]:
+    """Aggregates over the complete rows, and notes on those that were left out."""
     comparable = [row for row in rows if row.task in experts]
-    kept = complete(comparable)
+    complete = complete_rows(comparable)
     unknown = sorted({row.task for row in rows} - {row.task for row in comparable})
-    notes = (
-        [f"No expert's score is known for {', '.join(unknown)}: not in the aggregates. --experts gives one."]
-        if unknown
-        else []
-    )
-    if comparable and not kept:
+    notes = []
+    if unknown:
+        notes.append(f"No expert score is known for {', '.join(unknown)}: not in the aggregates. --experts adds one.")
+    if comparable and not complete:
         notes.append("No task has been finished by every method yet, so there are no aggregates.")
-    elif len(kept) < len(comparable):
-        missing = sorted({row.task for row in comparable} - {row.task for row in kept})
+    elif len(complete) < len(comparable):
+        missing = sorted({row.task for row in comparable} - {row.task for row in complete})
         notes.append(
-            f"{len(comparable) - len(kept)} of {len(comparable)} scores are not in the aggregates: a method must have "
-            "the same seeds in all tasks, and every method the same tasks"
-            + (f" (not yet: {', '.join(missing)})." if missing else ".")
+            f"{len(comparable) - len(complete)} of {len(comparable)} scores are not in the aggregates, which need the "
+            "same tasks for every method, and the same seeds of a method in all tasks"
+            + (f" (incomplete: {', '.join(missing)})." if missing else ".")
         )
-    return (scoreboard(kept, experts=experts) if kept else None), notes
+    return (scoreboard(complete, experts=experts) if complete else None), notes

@@ -25,22 +25,24 @@ from skillscape.training.files import link_error, read_bytes, read_json
 
 FORMAT = "skillscape-checkpoint-2"
 EARLIER = ("skillscape-checkpoint-1",)
-LARGEST_NOTES = 256_000_000
+LARGEST_METADATA = 256_000_000
 """Bytes of arrays.json: a replay buffer of a million rows may hold half as many episodes, each with four numbers."""
 Tree = TypeVar("Tree")
 Value = TypeVar("Value")
 
 
-def save_tree(folder: Path, tree: PyTree, *, without: str | None = None, notes: dict[str, Any] | None = None) -> None:
+def save_tree(
+    folder: Path, tree: PyTree, *, without: str | None = None, metadata: dict[str, Any] | None = None
+) -> None:
     """Write ``tree`` as ``folder``/arrays.safetensors and arrays.json, replacing the folder only when all is on disk.
 
-    Leaves whose path contains ``without`` are left out. ``notes`` is what else belongs to it, as plain JSON values.
+    Leaves whose path contains ``without`` are left out. ``metadata`` is what else belongs to it, as plain JSON values.
     """
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
     content = serialise_arrays(arrays)
     description: dict[str, Any] = {"format": FORMAT, "arrays": len(arrays)}
-    if notes is not None:
-        description["notes"] = notes
+    if metadata is not None:
+        description["metadata"] = metadata
     description["sha256"] = _checksum(content, description)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     replaced = temporary.with_suffix(".replaced")
@@ -67,21 +69,21 @@ def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
     return _restored(folder, _read(folder)[0], like, without)
 
 
-def load_tree_and_notes(folder: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
+def load_tree_and_metadata(folder: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
     """Read a tree, and the notes that it was saved with."""
-    arrays, notes = _read(folder)
-    return _restored(folder, arrays, like, None), _given(folder, notes)
+    arrays, metadata = _read(folder)
+    return _restored(folder, arrays, like, None), _given(folder, metadata)
 
 
-def load_notes(folder: Path) -> dict[str, Any]:
+def load_metadata(folder: Path) -> dict[str, Any]:
     """The notes that a tree was saved with."""
     return _given(folder, _read(folder)[1])
 
 
-def _given(folder: Path, notes: Any) -> dict[str, Any]:  # noqa: ANN401  whatever JSON holds
-    if not isinstance(notes, dict):
+def _given(folder: Path, metadata: Any) -> dict[str, Any]:  # noqa: ANN401  whatever JSON holds
+    if not isinstance(metadata, dict):
         raise UserError(f"{folder} is damaged: it has no notes.")
-    return notes
+    return metadata
 
 
 def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: str | None) -> Tree:
@@ -159,7 +161,7 @@ def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
         if not (folder / name).exists():
             raise UserError(f"{folder} is not a checkpoint: {name} is missing.")
     try:
-        description = read_json(folder / "arrays.json", advice="", largest=LARGEST_NOTES)
+        description = read_json(folder / "arrays.json", advice="", largest=LARGEST_METADATA)
         content = read_bytes(folder / "arrays.safetensors")
     except UserError as error:
         raise UserError(f"{folder} is damaged: its files cannot be read.") from error
@@ -171,7 +173,7 @@ def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
     if _checksum(content, description) != description.get("sha256"):
         raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
     try:
-        return parse_arrays(content), description.get("notes")
+        return parse_arrays(content), description.get("metadata")
     except SafetensorError as error:
         raise UserError(f"{folder} is damaged: {error}.") from error
 

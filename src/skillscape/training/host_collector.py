@@ -1,11 +1,13 @@
-"""Environments in ordinary Python on one core while the backbone learns from a replay buffer on the other.
+"""Environments step on one core while the backbone learns from a replay buffer on the other.
 
-Time goes by in short blocks. During a block the environments act with the policy as it was at the block's start, and
-the learner draws from the episodes that were complete by then; at its end the two meet. So what is computed does not
-depend on which of them was faster, and a checkpoint taken between two blocks is the whole state of the run.
+Training advances in short blocks. During a block the environments act with the policy as of the block's start, and the
+backbone samples from the episodes that were complete by then; at its end the two meet. So the result does not depend on
+which of them was faster, and a checkpoint taken between two blocks is the whole state of the run.
 """
 
+import math
 import shutil
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import cache
@@ -14,16 +16,18 @@ from typing import Any, NamedTuple, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree, Shaped
 
 from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig, flag_at_most
-from skillscape.errors import UserError
+from skillscape.envs.base import HostEnv
+from skillscape.errors import EnvFault, UserError
 from skillscape.objectives.base import Objective
-from skillscape.replay import Mark, Replay, Visible
-from skillscape.training.lanes import Lanes
-from skillscape.training.run import KEPT_CHECKPOINTS, Run, judged_skill
-from skillscape.training.state import Collector, TrainState, unfit
+from skillscape.replay import EpisodeIndex, Replay, ReplaySnapshot, Trajectory
+from skillscape.training.episodes import Episode, EpisodeRecord, RunnerSnapshot
+from skillscape.training.policy import compiled_act
+from skillscape.training.run import KEPT_CHECKPOINTS, Run, selected_skill
+from skillscape.training.state import Collector, RunState, unfit
 from skillscape.types import EnvSpec, Metrics
 
 BLOCK = 10
@@ -33,16 +37,13 @@ ENOUGH_EPISODES = 20
 """Complete episodes after which it is no accident that none of them can be learned from."""
 
 
-def update_step(config: RunConfig) -> Any:  # noqa: ANN401  (state, batch) -> (state, metrics)
-    """One learning step as a pure function."""
-    return _update_step(config.backbone, config.reward)
+def update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
+    """One learning step as a pure function: (state, batch) → (state, metrics)."""
 
-
-def _update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
-    def update(state: TrainState, batch: Any) -> tuple[TrainState, Metrics]:  # noqa: ANN401  the backbone's own type
+    def update(state: RunState, batch: Any) -> tuple[RunState, Metrics]:  # noqa: ANN401  the backbone's own type
         key, learn_key = jax.random.split(state.key)
         agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, batch, learn_key)
-        return TrainState(key, agent, objective_state, state.step), metrics
+        return RunState(key, agent, objective_state, state.step), metrics
 
     return update
 
@@ -50,16 +51,177 @@ def _update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any
 @cache
 def compiled_update(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
     """The learning step of all runs of equal settings, whatever their seeds, compiled once."""
-    return jax.jit(_update_step(backbone, objective))
+    return jax.jit(update_step(backbone, objective))
+
+
+class EnvRunner:
+    """Steps copies of an environment side by side and hands complete episodes to the replay buffer."""
+
+    def __init__(self, config: RunConfig, envs: Sequence[HostEnv], replay: Replay) -> None:
+        """Nothing happens until ``advance`` or ``restored``."""
+        self._config, self._envs, self._replay = config, envs, replay
+        self._skills = config.reward.skills
+        key = jax.random.fold_in(jax.random.key(config.seed), 0xAC7)
+        self._action_key, self._skill_key = jax.random.split(key)
+        self._act = compiled_act(config.backbone, True)
+        self._fold = jax.jit(jax.random.fold_in)
+        self._sample = jax.jit(lambda key, step: self._skills.sample(jax.random.fold_in(key, step), 1)[0])
+        schedule = config.backbone.schedule
+        self._warmup_steps, self._warmup_policy = schedule.warmup_steps, schedule.warmup_policy
+        # A grid search acts with the policy from the first step on, each candidate in its turn.
+        self._trials = config.strategy.trials(self._skills)
+        self.initial_skill = config.strategy.initial(self._skills, jax.random.fold_in(self._skill_key, 2**31 - 1))
+        """The skill of the whole run, where there is one from its start."""
+        self.episode_return = math.nan
+        """Sum of the task's rewards in the newest complete episode."""
+        self._begun = 0
+        self._episodes: list[Episode | None] = [None] * len(envs)
+        self._skill = np.zeros((len(envs), self._skills.width), np.float32)
+        self._carry: PyTree = config.backbone.initial_carry(len(envs))
+
+    def advance(self, params: PyTree, skill: Float[np.ndarray, " z"] | None, begin: int, end: int) -> None:
+        """Take the steps from ``begin`` to ``end`` with these policy parameters, each copy in its turn.
+
+        ``skill``: that of the whole run, or None where skills are sampled or tried.
+        """
+        step, copy, copies = begin, 0, len(self._envs)
+        try:
+            while step < end:
+                # Whose turn it is follows from the step, so that all copies come equally far wherever blocks end.
+                moving = [at % copies for at in range(step, min(step + copies, end))]
+                for at, copy in enumerate(moving, step):
+                    if self._episodes[copy] is None:
+                        self._begin_episode(copy)
+                    self._skill[copy] = self._next_skill(copy, skill, at)
+                actions = self._actions(params, step, moving)
+                for copy, action in zip(moving, actions, strict=True):
+                    self._take_step(copy, action)
+                step += len(moving)
+        except EnvFault as fault:
+            fault.step = step + (copy - step) % copies + 1
+            raise
+
+    def _begin_episode(self, copy: int) -> None:
+        episode = Episode(self._begun, [])
+        obs = self._envs[copy].reset(self._episode_seed(episode.number))
+        self._check_finite(obs, 0.0)
+        episode.obs.append(obs)
+        self._begun += 1
+        self._episodes[copy] = episode
+        fresh = self._config.backbone.initial_carry(len(self._envs))
+        self._carry = fresh if len(self._envs) == 1 else _with_rows(self._carry, fresh, [copy])
+
+    def _take_step(self, copy: int, action: Float[np.ndarray, " a"]) -> None:
+        episode = self._episodes[copy]
+        assert episode is not None
+        result = self._envs[copy].step(action)
+        self._check_finite(result.obs, result.reward)
+        episode.action.append(action)
+        episode.skill.append(self._skill[copy].copy())
+        episode.reward.append(result.reward)
+        episode.discount.append(float(not result.terminated))
+        episode.obs.append(result.obs)
+        if result.terminated or result.truncated:
+            self._replay.begin(episode.obs[0])
+            for row in episode.rows():
+                self._replay.add(*row)
+            self._replay.finish()
+            self.episode_return = sum(episode.reward, 0.0)
+            self._episodes[copy] = None
+
+    def _check_finite(self, obs: Shaped[np.ndarray, "..."], reward: float) -> None:
+        if not (np.all(np.isfinite(obs)) and math.isfinite(reward)):
+            raise EnvFault(f"{self._config.env} gave a state or reward that is not finite")
+
+    def _episode_seed(self, number: int) -> int:
+        return int(np.random.SeedSequence([self._config.seed, number]).generate_state(1)[0] >> 1)
+
+    def _next_skill(self, copy: int, skill: Float[np.ndarray, " z"] | None, step: int) -> Float[np.ndarray, " z"]:
+        if skill is not None:
+            return skill
+        if self._trials is not None and step < self._warmup_steps:
+            tried: Float[np.ndarray, " z"] = self._trials[step * len(self._trials) // self._warmup_steps]
+            return tried
+        episode, period = self._episodes[copy], self._config.resample_every
+        taken = 0 if episode is None else len(episode.action)
+        if taken == 0 or (period is not None and taken % period == 0):
+            return np.asarray(self._sample(self._skill_key, step))
+        held: Float[np.ndarray, " z"] = self._skill[copy]
+        return held
+
+    def _actions(self, params: PyTree, step: int, moving: list[int]) -> Float[np.ndarray, "n a"]:
+        if step < self._warmup_steps and self._trials is None and not self._warmup_policy:
+            seeds = [[self._config.seed, 0xAC7, step + ahead] for ahead in range(len(moving))]
+            size = self._envs[0].spec.action_dim
+            return np.array([np.random.default_rng(seed).uniform(-1, 1, size) for seed in seeds], np.float32)
+        # A copy that waits for its first episode gets a placeholder, and its action is not taken.
+        placeholder = next(episode for episode in self._episodes if episode is not None).obs[-1]
+        obs = np.stack([placeholder if episode is None else episode.obs[-1] for episode in self._episodes])
+        action, carry = self._act(params, self._carry, obs, self._skill, self._fold(self._action_key, step))
+        self._carry = carry if len(moving) == len(self._envs) else _with_rows(self._carry, carry, moving)
+        return np.asarray(action)[moving]
+
+    def evaluation_skill(self, step: int) -> Float[np.ndarray, " z"]:
+        """A sample that this step determines."""
+        return np.asarray(self._sample(jax.random.fold_in(self._skill_key, 1), step))
+
+    def trajectories(self) -> list[Trajectory]:
+        """The episodes under way, as far as they have come."""
+        return [episode.trajectory() for episode in self._episodes if episode is not None and episode.action]
+
+    def snapshot(self) -> RunnerSnapshot:
+        """The present moment; cheap."""
+        episodes = tuple((episode, 0 if episode is None else len(episode.action)) for episode in self._episodes)
+        return RunnerSnapshot(self._begun, episodes, self._skill.copy(), self._carry, self.episode_return)
+
+    def metadata(self, snapshot: RunnerSnapshot) -> dict[str, Any]:
+        """A moment as JSON, for a checkpoint."""
+        return {
+            "begun": snapshot.begun,
+            "episode_return": None if math.isnan(snapshot.episode_return) else snapshot.episode_return,
+            "skills": snapshot.skills.tolist(),
+            # The carry was made by policies that are gone: it cannot be computed again.
+            "carry": [np.asarray(part).tolist() for part in jax.tree.leaves(snapshot.carry)],
+            "episodes": [None if episode is None else episode.record(steps) for episode, steps in snapshot.episodes],
+        }
+
+    def restored(self, metadata: dict[str, Any]) -> Callable[[], None]:
+        """Go back to ``metadata``, all but the environments: the function returned replays their episodes."""
+        copies = len(self._envs)
+        self._begun = int(metadata["begun"])
+        self.episode_return = math.nan if metadata["episode_return"] is None else float(metadata["episode_return"])
+        self._skill = np.asarray(metadata["skills"], np.float32).reshape(copies, self._skills.width)
+        leaves, structure = jax.tree.flatten(self._config.backbone.initial_carry(copies))
+        stored = zip(metadata["carry"], leaves, strict=True)
+        carry = [jnp.asarray(part, leaf.dtype).reshape(leaf.shape) for part, leaf in stored]
+        self._carry = jax.tree.unflatten(structure, carry)
+        widths = self._envs[0].spec.action_dim, self._skills.width
+        records = [None if values is None else EpisodeRecord.read(values, *widths) for values in metadata["episodes"]]
+        if len(records) != copies:
+            raise ValueError(f"{len(records)} episodes of {copies} copies")
+
+        def replay_episodes() -> None:
+            for copy, record in enumerate(records):
+                if record is not None:
+                    seed = self._episode_seed(record.number)
+                    self._episodes[copy] = record.replayed(self._envs[copy], seed, self._config.env)
+
+        return replay_episodes
+
+
+def _with_rows(old: PyTree, new: PyTree, rows: list[int]) -> PyTree:
+    """``old`` with some rows of ``new``."""
+    index = np.array(rows)
+    return jax.tree.map(lambda before, after: before.at[index].set(after[index]), old, new)
 
 
 class _Before(NamedTuple):
     """The run before its newest block."""
 
-    state: TrainState
+    state: RunState
     metrics: Metrics
-    lanes: Any
-    replay: Mark
+    runner: RunnerSnapshot
+    replay: ReplaySnapshot
     step: int
     skill: Float[np.ndarray, " z"] | None
 
@@ -68,49 +230,51 @@ class _Before(NamedTuple):
 class HostCollector(Collector):
     """Advances by blocks: the environments in this thread, the learner in its own."""
 
-    def __init__(self, run: Run, state: TrainState, notes: dict[str, Any] | None) -> None:
-        """Begin at ``state``; ``notes`` are those of its checkpoint, if it has one."""
+    def __init__(self, run: Run, state: RunState, metadata: dict[str, Any] | None) -> None:
+        """Begin at ``state``; ``metadata`` are those of its checkpoint, if it has one."""
         self._run, self._config = run, run.config
         with ExitStack() as stack:
             envs = [stack.enter_context(closing(self._config.host_env())) for _ in range(self._config.copies)]
-            self._replay = _replay(run, envs[0].spec, fresh=notes is None)
-            self._lanes = Lanes(self._config, envs, self._replay)
+            self._replay = _replay(run, envs[0].spec, fresh=metadata is None)
+            self._runner = EnvRunner(self._config, envs, self._replay)
             self._pool = stack.enter_context(ThreadPoolExecutor(1))
             self._update = compiled_update(self._config.backbone, self._config.reward)
             self.state = state
             self.step = 0
-            self.skill = self._lanes.initial_skill
+            self.skill = self._runner.initial_skill
             self._metrics: Metrics = {}
-            if notes is not None:
-                self._restore(notes)
+            if metadata is not None:
+                self._restore(metadata)
             self._before = self._now()
             self._stack = stack.pop_all()
 
-    def _restore(self, notes: dict[str, Any]) -> None:
+    def _restore(self, metadata: dict[str, Any]) -> None:
         try:
-            self._replay.restore(notes["replay"])
-            self.step = int(notes["step"])
+            self._replay.restore(metadata["replay"])
+            self.step = int(metadata["step"])
             width = self._config.reward.skills.width
-            self.skill = None if notes["skill"] is None else np.asarray(notes["skill"], np.float32).reshape(width)
-            self._metrics = {name: jnp.asarray(value, jnp.float32) for name, value in notes["metrics"].items()}
-            rejoin = self._lanes.restored(notes["lanes"])
+            self.skill = None if metadata["skill"] is None else np.asarray(metadata["skill"], np.float32).reshape(width)
+            self._metrics = {name: jnp.asarray(value, jnp.float32) for name, value in metadata["metrics"].items()}
+            rejoin = self._runner.restored(metadata["envs"])
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise unfit(self._run.checkpoints) from error
         rejoin()
 
     def _now(self) -> _Before:
-        return _Before(self.state, self._metrics, self._lanes.mark(), self._replay.mark(), self.step, self.skill)
+        return _Before(
+            self.state, self._metrics, self._runner.snapshot(), self._replay.snapshot(), self.step, self.skill
+        )
 
     def advance(self) -> None:
         """One block."""
         self._before = before = self._now()
         end = self._next_boundary()
         params = self._config.backbone.policy_params(self.state.agent)
-        visible = before.replay.visible
-        learned = self._pool.submit(self._learn, self.state, self._updates(self.step, end), visible)
+        episode_index = before.replay.episode_index
+        learned = self._pool.submit(self._learn, self.state, self._updates(self.step, end), episode_index)
         try:
             try:
-                self._lanes.advance(params, self.skill, self.step, end)
+                self._runner.advance(params, self.skill, self.step, end)
             finally:
                 self.state, self._metrics = learned.result()
         except UserError:
@@ -118,9 +282,9 @@ class HostCollector(Collector):
             raise
         self.step = end
         self.state = self.state._replace(step=jnp.asarray(end, jnp.int32))
-        if end == self._config.backbone.schedule.random_steps and self._config.strategy.judges:
-            segments = [*self._replay.segments(), *self._lanes.segments()]
-            self.skill = judged_skill(self._run, self.state, segments)
+        if end == self._config.backbone.schedule.warmup_steps and self._config.strategy.needs_warmup_data:
+            trajectories = [*self._replay.trajectories(), *self._runner.trajectories()]
+            self.skill = selected_skill(self._run, self.state, trajectories)
 
     def rewind(self) -> None:
         """Go back to before the newest block, as far as a checkpoint shows it: the environments do not go back."""
@@ -132,41 +296,41 @@ class HostCollector(Collector):
         # A whole number of turns of all copies, so that the policy acts on all of them at once.
         block = -(-BLOCK // config.copies) * config.copies
         multiples = [(step // size + 1) * size for size in (block, LOG_EVERY, config.evaluation.every)]
-        fixed = [at for at in (*config.snapshots, config.backbone.schedule.random_steps, config.steps) if at > step]
+        fixed = [at for at in (*config.snapshots, config.backbone.schedule.warmup_steps, config.steps) if at > step]
         return min(*multiples, *fixed)
 
     def _updates(self, begin: int, end: int) -> int:
         """Learning steps that are due at the environment steps of a block."""
         schedule = self._config.backbone.schedule
-        first = max(begin, schedule.random_steps)
+        first = max(begin, schedule.warmup_steps)
         return max(0, -(-end // schedule.update_every) - -(-first // schedule.update_every))
 
-    def _learn(self, state: TrainState, updates: int, visible: Visible) -> tuple[TrainState, Metrics]:
+    def _learn(self, state: RunState, updates: int, episode_index: EpisodeIndex) -> tuple[RunState, Metrics]:
         metrics, config = self._metrics, self._config
-        chosen = self.skill if config.strategy.judges else None
+        chosen = self.skill if config.strategy.needs_warmup_data else None
         for _ in range(updates):
-            batch = config.backbone.sample(self._replay, visible, config.reward.updates_per_step, chosen)
+            batch = config.backbone.sample(self._replay, episode_index, config.reward.updates_per_step, chosen)
             if batch is None:
-                self._check_lengths(visible)
+                self._check_lengths(episode_index)
                 break
             # Dispatch is asynchronous: the next batch is drawn while this one is learned from.
             state, metrics = self._update(state, batch)
         jax.block_until_ready(state.key)
         return state, metrics
 
-    def _check_lengths(self, visible: Visible) -> None:
+    def _check_lengths(self, episode_index: EpisodeIndex) -> None:
         """Refuse to go on where every episode so far was too short to learn from.
 
         What is saved stays as it is. A run that has given up old episodes may have learned from them, and goes on.
         """
-        if len(visible.episodes) < ENOUGH_EPISODES or not visible.is_all:
+        if len(episode_index.episodes) < ENOUGH_EPISODES or not episode_index.is_all:
             return
-        longest = int(visible.episodes[:, 1].max())
+        longest = int(episode_index.episodes[:, 1].max())
         short = self._config.backbone.too_short(longest)
         if short is not None:
             raise UserError(
-                f"The longest of the first {len(visible.episodes)} episodes of {self._config.env} has {longest} steps, "
-                f"but {short.needed} are learned from; train again with --force and set {flag_at_most(short)}."
+                f"The longest of the first {len(episode_index.episodes)} episodes of {self._config.env} has {longest} "
+                f"steps, but {short.needed} are learned from; train again with --force and set {flag_at_most(short)}."
             )
 
     @property
@@ -178,25 +342,27 @@ class HostCollector(Collector):
     def metrics(self) -> dict[str, float]:
         """The newest learning step's, and the return of the newest complete episode."""
         metrics = {name: float(value) for name, value in sorted(self._metrics.items())}
-        return {**metrics, "episode_return": self._lanes.episode_return} if metrics else {}
+        return {**metrics, "episode_return": self._runner.episode_return} if metrics else {}
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Both sides of the run, and the metrics that a row before the next update shows."""
         rewound = self.step == self._before.step
-        lanes, mark = (
-            (self._before.lanes, self._before.replay) if rewound else (self._lanes.mark(), self._replay.mark())
+        runner, replay = (
+            (self._before.runner, self._before.replay)
+            if rewound
+            else (self._runner.snapshot(), self._replay.snapshot())
         )
         return {
             "step": self.step,
             "skill": None if self.skill is None else self.skill.tolist(),
-            "lanes": self._lanes.notes(lanes),
-            "replay": self._replay.notes(mark),
+            "envs": self._runner.metadata(runner),
+            "replay": self._replay.metadata(replay),
             "metrics": {name: float(value) for name, value in self._metrics.items()},
         }
 
     def evaluation_skill(self) -> Float[np.ndarray, " z"]:
         """That of the run, or a draw that this step determines."""
-        return self._lanes.drawn_for_evaluation(self.step) if self.skill is None else self.skill
+        return self._runner.evaluation_skill(self.step) if self.skill is None else self.skill
 
     def close(self) -> None:
         """Close the environments and end the learner's thread."""
@@ -215,7 +381,7 @@ def _replay(run: Run, spec: EnvSpec, *, fresh: bool) -> Replay:
         config.reward.skills.width,
         # A closing row per episode at most doubles the rows of a short run.
         capacity=min(schedule.capacity, 2 * config.steps),
-        steps_ahead=schedule.steps_ahead,
+        nstep=schedule.nstep,
         discount=schedule.discount,
         seed=config.seed,
         # Two intervals between checkpoints, so that the last two can both be gone back to, and what is under way then.

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig
 from skillscape.envs.base import JaxEnv
-from skillscape.replay import Segment
+from skillscape.replay import Trajectory
 from skillscape.skills import SkillSpace
-from skillscape.training.run import Run, judged_skill
-from skillscape.training.state import Collector, TrainState, unfit
+from skillscape.training.run import Run, selected_skill
+from skillscape.training.state import Collector, RunState, unfit
 from skillscape.types import Metrics, RandomKey, Rollout
 
-Iteration: TypeAlias = Callable[..., tuple[TrainState, Metrics]]
+Iteration: TypeAlias = Callable[..., tuple[RunState, Metrics]]
 """One iteration: of a state, and of the skill that acts unless skills are drawn anew."""
 
 
@@ -83,14 +83,14 @@ def iteration(config: RunConfig, env: JaxEnv) -> Iteration:
     """
     backbone, objective, episodes = config.backbone, config.reward, _episodes(config, env)
 
-    def advance(state: TrainState, *chosen: Float[Array, " z"]) -> tuple[TrainState, Metrics]:
+    def advance(state: RunState, *chosen: Float[Array, " z"]) -> tuple[RunState, Metrics]:
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         skill = jnp.broadcast_to(chosen[0], (episodes, *chosen[0].shape)) if chosen else None
         rollout = collect(
             env, backbone, objective.skills, config.resample_every, state.agent, episodes, collect_key, skill
         )
         agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, rollout, learn_key)
-        return TrainState(key, agent, objective_state, state.step + episodes * env.spec.horizon), metrics
+        return RunState(key, agent, objective_state, state.step + episodes * env.spec.horizon), metrics
 
     return advance
 
@@ -114,31 +114,31 @@ class JitCollector(Collector):
     """Advances by whole iterations of a compiled program."""
 
     def __init__(
-        self, run: Run, env: JaxEnv, compiled: Iteration, state: TrainState, notes: dict[str, Any] | None
+        self, run: Run, env: JaxEnv, compiled: Iteration, state: RunState, metadata: dict[str, Any] | None
     ) -> None:
-        """Begin at ``state``; ``notes`` are those of its checkpoint, if it has one."""
+        """Begin at ``state``; ``metadata`` are those of its checkpoint, if it has one."""
         self._run, self._env, self._compiled = run, env, compiled
         self._config = config = run.config
         self._skill_key = jax.random.fold_in(jax.random.key(config.seed), 0x5C11)
         self.state = state
         self.step = int(state.step)
         self.skill = config.strategy.initial(config.reward.skills, self._skill_key)
-        if notes is not None:
-            self._restore(notes)
+        if metadata is not None:
+            self._restore(metadata)
         self._metrics: Metrics = {}
         self._before = self.state, self.skill, self._metrics
 
-    def _restore(self, notes: dict[str, Any]) -> None:
+    def _restore(self, metadata: dict[str, Any]) -> None:
         width = self._config.reward.skills.width
         try:
-            self.skill = None if notes["skill"] is None else np.asarray(notes["skill"], np.float32).reshape(width)
+            self.skill = None if metadata["skill"] is None else np.asarray(metadata["skill"], np.float32).reshape(width)
         except (LookupError, TypeError, ValueError) as error:
             raise unfit(self._run.checkpoints) from error
 
     def advance(self) -> None:
         """One iteration; the first one of a run whose skills are judged tries them instead of learning."""
         self._before = self.state, self.skill, self._metrics
-        if self.skill is None and self._config.strategy.judges:
+        if self.skill is None and self._config.strategy.needs_warmup_data:
             self._try_skills()
         else:
             chosen = () if self._config.strategy.kind == "prior" else (self.skill,)
@@ -160,11 +160,11 @@ class JitCollector(Collector):
             lambda agent, key, skill: collect(self._env, config.backbone, skills, None, agent, episodes, key, skill)
         )
         rollout = jax.tree.map(np.asarray, act(self.state.agent, collect_key, tried))
-        segments = [
-            Segment(rollout.obs[:, row], rollout.action[:, row], rollout.reward[:, row], rollout.skill[:, row])
+        trajectories = [
+            Trajectory(rollout.obs[:, row], rollout.action[:, row], rollout.reward[:, row], rollout.skill[:, row])
             for row in range(episodes)
         ]
-        self.skill = judged_skill(self._run, self.state, segments)
+        self.skill = selected_skill(self._run, self.state, trajectories)
         self.state = self.state._replace(key=key, step=self.state.step + episodes * self._env.spec.horizon)
 
     def rewind(self) -> None:
@@ -182,7 +182,7 @@ class JitCollector(Collector):
         """Means over the newest iteration."""
         return {name: float(value) for name, value in sorted(self._metrics.items())}
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The skill of the run."""
         return {"skill": None if self.skill is None else self.skill.tolist()}
 

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from skillscape.errors import Notice, Unwritable, UserError
+from skillscape.formatting import duration
 from skillscape.training.files import read_bytes
-from skillscape.words import duration
 
 LARGEST_STEP = 2**53
 """Up to here a float is the integer that was written."""

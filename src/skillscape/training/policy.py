@@ -15,7 +15,7 @@ from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig
 from skillscape.errors import UserError
 from skillscape.skills import SkillSpace
-from skillscape.training.checkpoint import load_notes, load_tree, save_tree
+from skillscape.training.checkpoint import load_metadata, load_tree, save_tree
 from skillscape.training.state import init_state
 from skillscape.types import EnvSpec
 
@@ -53,7 +53,7 @@ class TrainedPolicy:
 
     def save(self, folder: Path) -> None:
         """Write it to a folder that ``load`` reads without the rest of the run; nothing in it is code."""
-        notes = {
+        metadata = {
             "config": self.config.to_json(),
             "obs_shape": list(self.spec.obs_shape),
             "action_dim": self.spec.action_dim,
@@ -61,19 +61,19 @@ class TrainedPolicy:
             "step": self.step,
             "skill": None if self.skill is None else self.skill.tolist(),
         }
-        save_tree(folder, self.params, notes=notes)
+        save_tree(folder, self.params, metadata=metadata)
 
     @staticmethod
     def load(folder: Path) -> "TrainedPolicy":
         """Read what ``save`` wrote."""
-        notes = load_notes(folder)
+        metadata = load_metadata(folder)
         try:
-            config = RunConfig.from_json(notes["config"])
+            config = RunConfig.from_json(metadata["config"])
             config.check()
-            spec = EnvSpec(tuple(notes["obs_shape"]), int(notes["action_dim"]), int(notes["horizon"]))
-            kept = notes["skill"]
+            spec = EnvSpec(tuple(metadata["obs_shape"]), int(metadata["action_dim"]), int(metadata["horizon"]))
+            kept = metadata["skill"]
             skill = None if kept is None else np.asarray(kept, np.float32).reshape(config.reward.skills.width)
-            step = int(notes["step"])
+            step = int(metadata["step"])
             like = jax.eval_shape(lambda: config.backbone.policy_params(init_state(config, spec).agent))
         except UserError as error:
             raise UserError(f"{folder}: {error}") from error

@@ -13,7 +13,7 @@ from skillscape.training.run import Run
 
 QUIET_SECONDS = 60.0
 """Between two evaluations, how long a run that is not watched on a terminal may be silent."""
-SHOWN = ("reward", "coverage", "reach", "distinguishability", "return")
+SHOWN = ("reward", "coverage", "reach", "mutual_information", "return")
 
 
 @final

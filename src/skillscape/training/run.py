@@ -14,21 +14,21 @@ from jaxtyping import Array, Float, Shaped
 from skillscape.config import RunConfig
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
-from skillscape.replay import Segment
+from skillscape.replay import Trajectory
 from skillscape.training.checkpoint import (
     checkpoint_folder,
     checkpoints,
     keep_newest,
-    load_notes,
+    load_metadata,
     load_tree,
-    load_tree_and_notes,
+    load_tree_and_metadata,
     read_newest,
     save_tree,
 )
 from skillscape.training.files import check_links, damaged, locked, read_json, read_results, write_json
 from skillscape.training.log import read_metrics
 from skillscape.training.policy import Policy, TrainedPolicy
-from skillscape.training.state import TrainState, init_state
+from skillscape.training.state import RunState, init_state
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
 
@@ -112,22 +112,22 @@ class Run:
         return step % self.config.evaluation.every < self._stride or step == self.end
 
     @cached_property
-    def like(self) -> TrainState:
+    def like(self) -> RunState:
         """Shapes of the training state."""
-        shapes: TrainState = jax.eval_shape(lambda: init_state(self.config, self.spec))
+        shapes: RunState = jax.eval_shape(lambda: init_state(self.config, self.spec))
         return shapes
 
-    def newest(self) -> tuple[TrainState, dict[str, Any]] | None:
+    def newest(self) -> tuple[RunState, dict[str, Any]] | None:
         """State and notes of the newest checkpoint, if there is one."""
-        found = read_newest(self.checkpoints, lambda path: load_tree_and_notes(path, self.like))
+        found = read_newest(self.checkpoints, lambda path: load_tree_and_metadata(path, self.like))
         return None if found is None else found[1]
 
-    def save(self, state: TrainState, notes: dict[str, Any]) -> None:
+    def save(self, state: RunState, metadata: dict[str, Any]) -> None:
         """Write a checkpoint; the two newest are kept."""
-        save_tree(checkpoint_folder(self.checkpoints, int(state.step)), state, notes=notes)
+        save_tree(checkpoint_folder(self.checkpoints, int(state.step)), state, metadata=metadata)
         keep_newest(self.checkpoints, KEPT_CHECKPOINTS)
 
-    def keep_snapshot(self, state: TrainState) -> None:
+    def keep_snapshot(self, state: RunState) -> None:
         """Keep what fine-tuning may begin with: the agent and the objective's model, without optimisers."""
         parts = {"agent": state.agent, "objective": state.objective}
         save_tree(checkpoint_folder(self.folder / "snapshots", int(state.step)), parts, without="opt_state")
@@ -166,7 +166,7 @@ class Run:
 
     def kept_skill(self) -> Float[np.ndarray, " z"] | None:
         """The skill that the run keeps or has settled on, or None where skills change with time."""
-        found = read_newest(self.checkpoints, load_notes)
+        found = read_newest(self.checkpoints, load_metadata)
         try:
             skill = None if found is None else found[1]["skill"]
             return None if skill is None else np.asarray(skill, np.float32)
@@ -209,7 +209,7 @@ class Run:
             yield
 
 
-def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> TrainState:
+def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> RunState:
     """The state that a fine-tuning begins with: the backbone keeps what survives, the rest is fresh."""
     if (spec.obs_shape, spec.action_dim) != (source.spec.obs_shape, source.spec.action_dim):
         raise UserError(
@@ -221,20 +221,20 @@ def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> TrainState:
     adapt_key, controller_key = jax.random.split(jax.random.fold_in(fresh.key, 1))
     keep_critic = config.objective is not None and config.objective.keeps_critic
     adapted = config.backbone.adapt(agent, adapt_key, keep_critic=keep_critic)
-    if config.strategy.mixes:
+    if config.strategy.uses_controller:
         adapted = config.backbone.with_controller(adapted, controller_key, spec, config.reward.skills.width)
     return fresh._replace(agent=adapted)
 
 
-def judged_skill(run: Run, state: TrainState, segments: Sequence[Segment]) -> Float[np.ndarray, " z"]:
-    """The skill that the steps before learning speak for; see ``Strategy.judge``."""
+def selected_skill(run: Run, state: RunState, trajectories: Sequence[Trajectory]) -> Float[np.ndarray, " z"]:
+    """The skill that the steps before learning speak for; see ``Strategy.select``."""
     config = run.config
 
     def infer(obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
         method = config.reward if config.objective is None else config.objective
         return method.infer_skill(run.model(), obs, reward)
 
-    return config.strategy.judge(config.backbone, state.agent, config.reward.skills, segments, infer)
+    return config.strategy.select(config.backbone, state.agent, config.reward.skills, trajectories, infer)
 
 
 def check_free(folder: Path, *, force: bool) -> None:

@@ -14,7 +14,7 @@ from skillscape.errors import UserError
 from skillscape.types import EnvSpec, RandomKey
 
 
-class TrainState(NamedTuple):
+class RunState(NamedTuple):
     """All that changes in training: a checkpoint of it, with the collector's notes, resumes to the same numbers."""
 
     key: RandomKey
@@ -24,31 +24,29 @@ class TrainState(NamedTuple):
     """Environment steps taken."""
 
 
-def init_state(config: RunConfig, spec: EnvSpec) -> TrainState:
+def init_state(config: RunConfig, spec: EnvSpec) -> RunState:
     """The state at step 0. Not compiled: see ``nets.orthogonal``."""
     objective, backbone = config.reward, config.backbone
     key, agent_key, objective_key = jax.random.split(jax.random.key(config.seed), 3)
     agent = backbone.init(agent_key, spec, objective)
-    if config.strategy.mixes:
+    if config.strategy.uses_controller:
         agent = backbone.with_controller(agent, jax.random.fold_in(agent_key, 1), spec, objective.skills.width)
-    return TrainState(
-        key, agent, objective.init(objective_key, backbone.objective_spec(spec)), jnp.asarray(0, jnp.int32)
-    )
+    return RunState(key, agent, objective.init(objective_key, backbone.objective_spec(spec)), jnp.asarray(0, jnp.int32))
 
 
-def first_state(config: RunConfig, spec: EnvSpec) -> TrainState:
+def first_state(config: RunConfig, spec: EnvSpec) -> RunState:
     """The state that training from nothing begins with."""
     if not config.backbone.on_policy:
         return init_state(config, spec)
     # One compiled program instead of a hundred small ones.
-    state: TrainState = jax.jit(lambda: init_state(config, spec))()
+    state: RunState = jax.jit(lambda: init_state(config, spec))()
     return state
 
 
 class Collector(ABC):
     """Takes environment steps and learns from them, from one moment at which something is due to the next."""
 
-    state: TrainState
+    state: RunState
     step: int
     """Environment steps taken."""
     skill: Float[np.ndarray, " z"] | None
@@ -76,7 +74,7 @@ class Collector(ABC):
         """What the newest learning step reported, by name; empty before the first one."""
 
     @abstractmethod
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """All that a checkpoint has to say beside ``state``."""
 
     @abstractmethod

@@ -17,11 +17,11 @@ from skillscape.training.host_collector import HostCollector
 from skillscape.training.jit_collector import Iteration, JitCollector, compiled_iteration
 from skillscape.training.log import CsvLog, Pace
 from skillscape.training.run import Run
-from skillscape.training.state import Collector, TrainState
+from skillscape.training.state import Collector, RunState
 
 Evaluate = Callable[[Run, PyTree, Any, int], Mapping[str, float]]
 """Measures policy parameters under a skill [z] at a step; what it returns is logged."""
-FirstState = Callable[[Run], TrainState]
+FirstState = Callable[[Run], RunState]
 """The state that a run begins with."""
 
 
@@ -92,9 +92,9 @@ def _train(
             _share(run)
             on_end(run)
             return
-        state, notes = (first_state(run), None) if found is None else found
+        state, metadata = (first_state(run), None) if found is None else found
         collector: Collector = (
-            HostCollector(run, state, notes) if compiled is None else JitCollector(run, *compiled, state, notes)
+            HostCollector(run, state, metadata) if compiled is None else JitCollector(run, *compiled, state, metadata)
         )
         stack.callback(collector.close)
         heard = stack.enter_context(calling(callbacks, run, collector.step))
@@ -166,7 +166,7 @@ class _Loop:
         return UserError(f"{fault.what} {where}; {saved}: {fault.advice} and --resume.")
 
     def _save(self) -> None:
-        self._run.save(self._collector.state, self._collector.notes())
+        self._run.save(self._collector.state, self._collector.metadata())
 
     def _log(self) -> None:
         step, metrics = self._collector.step, self._collector.metrics

@@ -1,4 +1,4 @@
-"""Geometry of the built-in mazes, mazes drawn by users, and the lookups that evaluation counts with."""
+"""Geometry of the built-in mazes, mazes drawn by users, and the lookups that evaluation uses."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_geometry_of_the_builtin_mazes(name):
     layout = load_layout(name)
     cells, passages, farthest, farthest_cells, bounds = FACTS[name]
     assert len(layout.cells) == len(set(layout.cells)) == cells
-    assert len(layout.passages) == passages
+    assert sum(map(len, layout.neighbours)) == 2 * passages
     assert layout.farthest_distance == farthest
     assert {layout.cells[index] for index in np.flatnonzero(layout.distances == farthest)} == farthest_cells
     assert layout.distances.min() == 0
@@ -62,18 +62,19 @@ def test_published_trajectories_start_at_the_lower_edge_of_the_start_cell():
 def test_thin_walls_separate_neighbouring_cells():
     layout = load_layout("square_large")
     column, row = np.array([1, 0]) - layout.origin
-    assert layout.blocked_up[column, row]  # y = 0.5 from x = 0.5 to 1.5
-    assert not layout.blocked_right[column - 1, row]
-    assert layout.blocked_right[2, 0]  # x = 2.5 from y = -0.5 to 0.5
-    assert layout.blocked_right[-1].all()
-    assert layout.blocked_up[:, -1].all()
+    right, up = np.moveaxis(layout.sides[:, :, 1], -1, 0)
+    assert up[column, row]  # y = 0.5 from x = 0.5 to 1.5
+    assert not right[column - 1, row]
+    assert right[2, 0]  # x = 2.5 from y = -0.5 to 0.5
+    assert right[-1].all()
+    assert up[:, -1].all()
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_sides_agree_with_each_other_and_with_the_walls(name):
     layout = load_layout(name)
-    np.testing.assert_array_equal(layout.sides[1:, :, 0, 0], layout.blocked_right[:-1])
-    np.testing.assert_array_equal(layout.sides[:, 1:, 0, 1], layout.blocked_up[:, :-1])
+    np.testing.assert_array_equal(layout.sides[1:, :, 0, 0], layout.sides[:-1, :, 1, 0])
+    np.testing.assert_array_equal(layout.sides[:, 1:, 0, 1], layout.sides[:, :-1, 1, 1])
     for (x, y), (left, low), (right, up) in (
         ((x, y), *layout.sides[x - layout.origin[0], y - layout.origin[1]]) for x, y in layout.cells
     ):
@@ -132,12 +133,12 @@ def test_a_drawn_maze():
     assert (layout.name, layout.max_step, layout.horizon) == ("mine", 0.95, 50)
     assert layout.farthest_distance == 6
     assert layout.cells[layout.distances.argmax()] == (3, -1)
-    assert len(layout.passages) == 8
+    assert sum(map(len, layout.neighbours)) == 2 * 8
     assert ((0.5, 1.5), (1.5, 1.5)) in layout.walls  # the border of the drawing closes the upper cell
     assert ((0.5, -2.5), (3.5, -2.5)) in layout.walls  # one segment along the bottom
     assert ((1.5, -1.5), (1.5, -0.5)) in layout.walls
     lengths = np.abs(np.diff(np.array(layout.walls), axis=1)).sum()
-    assert lengths == 4 * len(layout.cells) - 2 * len(layout.passages)
+    assert lengths == 4 * len(layout.cells) - 2 * 8
 
 
 def test_blank_lines_around_a_drawing_and_windows_line_ends_do_not_matter():
@@ -151,7 +152,7 @@ def test_a_drawn_maze_is_read_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is empty"),
         (" \n\n", "is empty"),
@@ -168,14 +169,13 @@ def test_a_drawn_maze_is_read_from_a_file(tmp_path):
         ("S\n" + ".\n" * 200, "larger than 200"),
     ],
 )
-def test_bad_drawings_are_refused_with_one_sentence(text, told):
+def test_bad_drawings_are_refused_with_one_sentence(text, message):
     with pytest.raises(UserError) as caught:
         parse_layout(text, "mine")
-    message = str(caught.value)
-    assert told in message
-    assert message.endswith(".")
-    assert "; " in message  # what is wrong; what to do
-    assert "\n" not in message
+    assert message in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert "; " in str(caught.value)  # what is wrong; what to do
+    assert "\n" not in str(caught.value)
 
 
 def test_the_largest_drawing_is_accepted():
@@ -183,7 +183,7 @@ def test_the_largest_drawing_is_accepted():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("sqare_a", "did you mean 'square_a'? `skillscape envs` lists them all."),
         ("Square_A", "did you mean 'square_a'?"),
@@ -192,10 +192,10 @@ def test_the_largest_drawing_is_accepted():
         ("nowhere/mine.txt", "There is no maze file nowhere/mine.txt; check the path."),
     ],
 )
-def test_unknown_mazes_are_refused(name, told):
+def test_unknown_mazes_are_refused(name, message):
     with pytest.raises(UserError) as caught:
         load_layout(name)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_files_that_are_no_text_are_refused(tmp_path):
@@ -210,7 +210,7 @@ def test_files_that_are_no_text_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_files_that_could_be_waited_for_are_refused_at_once(tmp_path, kind):
+def test_files_that_would_block_are_refused_at_once(tmp_path, kind):
     path = tmp_path / "mine.txt"
     if kind == "pipe":
         os.mkfifo(path)
@@ -230,7 +230,7 @@ def test_a_huge_file_and_a_name_with_a_zero_byte_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("layout", [load_layout("square_large"), parse_layout(DRAWING, "mine")])
-def test_layouts_survive_a_json_file(layout):
+def test_layouts_survive_a_round_trip_through_json(layout):
     stored = json.dumps(layout.to_json())
     assert Layout.from_json(json.loads(stored)) == layout
     assert hash(Layout.from_json(json.loads(stored))) == hash(layout)
@@ -238,8 +238,8 @@ def test_layouts_survive_a_json_file(layout):
 
 
 def test_geometry_does_not_load_jax():
-    look = "from skillscape.envs.mazes.layouts import load_layout; load_layout('square_a').distances"
-    code = f"import sys; {look}; sys.exit('jax' in sys.modules)"
+    program = "from skillscape.envs.mazes.layouts import load_layout; load_layout('square_a').distances"
+    code = f"import sys; {program}; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

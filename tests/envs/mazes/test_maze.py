@@ -90,11 +90,11 @@ def touching(layout, positions):
 
 
 def moves_between(layout):
-    """Moves between any two cells, from the list of passages alone."""
+    """Moves between any two cells, from the neighbours alone."""
     moves = np.full((len(layout.cells), len(layout.cells)), 99)
     np.fill_diagonal(moves, 0)
-    for one, other in layout.passages:
-        moves[one, other] = moves[other, one] = 1
+    for cell, others in enumerate(layout.neighbours):
+        moves[cell, list(others)] = 1
     for middle in range(len(moves)):
         moves = np.minimum(moves, moves[:, middle, None] + moves[None, middle])
     return moves

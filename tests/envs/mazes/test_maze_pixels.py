@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from skillscape.envs.mazes.frames import render_maze
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.envs.mazes.maze import Maze
 from skillscape.envs.mazes.pixels import MazePixels
+from skillscape.envs.mazes.render import render_maze
 
 
 def actions(env, number, seed=0):
@@ -15,13 +15,13 @@ def actions(env, number, seed=0):
 
 
 def play(env, seed, steps=20):
-    """All that an episode shows: its images, then rewards and ends."""
+    """The images of an episode, then its rewards, terminations and truncations."""
     frames = [env.reset(seed)]
     steps = [env.step(action) for action in actions(env, steps)]
     return np.stack([*frames, *(step.obs for step in steps)]), [step[1:] for step in steps]
 
 
-def test_a_seen_maze_is_the_maze():
+def test_positions_and_rewards_are_those_of_the_maze():
     env, maze = MazePixels(load_layout("square_a")), Maze(load_layout("square_a"))
     assert env.spec == ((64, 64, 3), 2, maze.spec.horizon)
     frames, positions = [env.reset(11)], [env.position]
@@ -40,21 +40,12 @@ def test_a_seen_maze_is_the_maze():
         env.step(np.zeros(2, np.float32))
 
 
-def test_a_seen_maze_repeats_by_its_seed():
+def test_an_episode_repeats_by_its_seed():
     env = MazePixels(load_layout("square_tree"))
     first, _ = play(env, 3)
     np.testing.assert_array_equal(play(env, 3)[0], first)
     np.testing.assert_array_equal(play(MazePixels(load_layout("square_tree")), 3)[0], first)
     assert (play(env, 4)[0] != first).any()
-
-
-def test_evaluation_begins_at_the_fixed_point():
-    env = MazePixels(load_layout("square_a"))
-    frames = [env.reset_for_evaluation(seed) for seed in (0, 1)]
-    np.testing.assert_array_equal(frames[0], frames[1])
-    np.testing.assert_array_equal(env.position, np.float32(env.layout.evaluation_start))
-    env.step(np.array([0, -1], np.float32))
-    assert env.position[1] == pytest.approx(env.layout.evaluation_start[1] - env.layout.max_step)
 
 
 def test_images_and_positions_are_the_callers_to_keep():

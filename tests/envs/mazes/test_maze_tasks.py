@@ -1,4 +1,4 @@
-"""Tasks of the mazes: which cell pays, and that nothing else changes."""
+"""Tasks of the mazes: which cell is rewarded, and that nothing else changes."""
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,7 @@ def steps(maze, positions, actions):
 
 
 @pytest.mark.parametrize("name", builtin_layouts())
-def test_a_step_pays_if_and_only_if_it_ends_in_the_cell(name):
+def test_a_step_is_rewarded_if_and_only_if_it_ends_in_the_cell(name):
     layout = load_layout(name)
     goal = layout.farthest_cell
     generator = np.random.default_rng(0)
@@ -68,13 +68,13 @@ def test_a_step_pays_if_and_only_if_it_ends_in_the_cell(name):
     assert 0 < inside.mean() < 1
     assert not step.terminated.any()
     # The task is all that is new.
-    plain, unpaid = steps(Maze(layout), positions, actions)
+    plain, unrewarded = steps(Maze(layout), positions, actions)
     np.testing.assert_array_equal(plain, state)
-    np.testing.assert_array_equal(unpaid.obs, step.obs)
-    assert not unpaid.reward.any()
+    np.testing.assert_array_equal(unrewarded.obs, step.obs)
+    assert not unrewarded.reward.any()
 
 
-def test_edges_count_to_the_cell_that_the_layout_says():
+def test_edges_belong_to_the_cell_of_the_layout():
     layout = parse_layout("..\nS.", "own")
     edges = np.array([[0.5, 0], [0, 0.5], [0.5, 0.5]], np.float32)
     for goal in layout.cells:
@@ -83,7 +83,7 @@ def test_edges_count_to_the_cell_that_the_layout_says():
         np.testing.assert_array_equal(step.reward, layout.cell_index(np.asarray(state)) == layout.cells.index(goal))
 
 
-def test_the_start_can_be_the_goal_and_pays_at_every_step():
+def test_the_start_can_be_the_goal_and_is_rewarded_at_every_step():
     env = MazePixels(SQUARE, goal_of(SQUARE, "reach:0,0"))
     env.reset(0)
     rewards = [env.step(np.array([-1, 0], np.float32)).reward for _ in range(50)]
@@ -91,8 +91,8 @@ def test_the_start_can_be_the_goal_and_pays_at_every_step():
 
 
 def test_images_do_not_show_the_goal():
-    plain, paid = MazePixels(SQUARE), MazePixels(SQUARE, (0, -1))
-    np.testing.assert_array_equal(plain.reset(3), paid.reset(3))
+    plain, rewarded = MazePixels(SQUARE), MazePixels(SQUARE, (0, -1))
+    np.testing.assert_array_equal(plain.reset(3), rewarded.reset(3))
     down = np.array([0, -1], np.float32)
     for _ in range(3):
-        np.testing.assert_array_equal(plain.step(down).obs, paid.step(down).obs)
+        np.testing.assert_array_equal(plain.step(down).obs, rewarded.step(down).obs)

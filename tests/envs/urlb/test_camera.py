@@ -1,4 +1,4 @@
-"""What draws: which back end is taken, and what is said where none works."""
+"""Rendering backends: which one is used, and the error where none works."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ find = camera.rendering_backend.__wrapped__
 
 @pytest.fixture
 def backends(monkeypatch):
-    """Stands in for what MuJoCo has; ``working`` back ends load, the others say that they do not."""
+    """Replaces MuJoCo's backends; the ``working`` ones load, the others raise."""
     fake = SimpleNamespace(working=(), tried=[])
 
     def load(backend):
@@ -38,8 +38,8 @@ def test_egl_is_taken_then_osmesa(backends, working, tried):
     assert backends.tried == tried
 
 
-def test_where_nothing_works_it_is_said_why_and_what_to_install(backends):
-    with pytest.raises(UserError, match="none can be drawn here") as caught:
+def test_where_nothing_works_the_error_gives_reasons_and_packages(backends):
+    with pytest.raises(UserError, match="no backend works here") as caught:
         find()
     message = str(caught.value)
     for part in ("egl says: no libegl", "osmesa says: no libosmesa", "libgl1-mesa-dri", "apt install libosmesa6"):
@@ -48,7 +48,7 @@ def test_where_nothing_works_it_is_said_why_and_what_to_install(backends):
 
 
 @pytest.mark.parametrize("backend", ["egl", "osmesa", "glfw"])
-def test_the_wish_of_the_user_is_followed_and_nothing_else(backends, monkeypatch, backend):
+def test_only_the_backend_that_the_user_chose_is_tried(backends, monkeypatch, backend):
     backends.working = ("egl", "osmesa", "glfw")
     monkeypatch.setenv("MUJOCO_GL", backend.upper())
     assert find() == backend
@@ -58,32 +58,32 @@ def test_the_wish_of_the_user_is_followed_and_nothing_else(backends, monkeypatch
     assert backends.tried == [backend, backend]
 
 
-@pytest.mark.parametrize("wish", ["disable", "off", "vulkan"])
-def test_a_wish_for_no_pictures_is_told(backends, monkeypatch, wish):
-    monkeypatch.setenv("MUJOCO_GL", wish)
-    with pytest.raises(UserError, match=f"MUJOCO_GL={wish} turns off: unset it"):
+@pytest.mark.parametrize("choice", ["disable", "off", "vulkan"])
+def test_rendering_that_is_turned_off_is_refused(backends, monkeypatch, choice):
+    monkeypatch.setenv("MUJOCO_GL", choice)
+    with pytest.raises(UserError, match=f"MUJOCO_GL={choice} turns off rendering.*: unset it"):
         find()
     assert backends.tried == []
 
 
-def test_others_draw_with_what_was_found_for_that_moment(backends, monkeypatch):
+def test_other_code_renders_headless_for_that_moment(backends, monkeypatch):
     backends.working = ("osmesa",)
     monkeypatch.setattr(camera, "rendering_backend", find)
     monkeypatch.setitem(sys.modules, "mujoco", SimpleNamespace())
-    with camera.without_screen():
+    with camera.headless():
         assert os.environ["MUJOCO_GL"] == "osmesa"
     assert "MUJOCO_GL" not in os.environ
 
 
-def test_others_that_cannot_draw_are_told_what_to_install(backends, monkeypatch):
+def test_other_code_that_cannot_render_names_the_packages(backends, monkeypatch):
     monkeypatch.setattr(camera, "rendering_backend", find)
     monkeypatch.setitem(sys.modules, "mujoco", SimpleNamespace())
-    with camera.without_screen():
+    with camera.headless():
         pass  # pygame, say, which needs none of it
-    with pytest.raises(UserError, match="none can be drawn here"), camera.without_screen():
+    with pytest.raises(UserError, match="no backend works here"), camera.headless():
         raise RuntimeError("no OpenGL")
     monkeypatch.delitem(sys.modules, "mujoco")
-    with pytest.raises(RuntimeError, match="no OpenGL"), camera.without_screen():
+    with pytest.raises(RuntimeError, match="no OpenGL"), camera.headless():
         raise RuntimeError("no OpenGL")
 
 
@@ -109,11 +109,11 @@ assert "PYOPENGL_PLATFORM" not in os.environ and "MUJOCO_GL" not in os.environ
 def test_a_failure_leaves_room_for_another_try_and_nothing_in_the_environment():
     pytest.importorskip("dm_control")
     if os.environ.get("MUJOCO_GL", "egl") != "egl":
-        pytest.skip("another back end is asked for")
+        pytest.skip("another backend is set")
     try:
         camera.try_backend("egl")
     except Exception as error:
-        pytest.skip(f"EGL does not draw here: {error}")
+        pytest.skip(f"EGL does not render here: {error}")
     clean = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     done = subprocess.run([sys.executable, "-c", _SECOND_TRY], env=clean, capture_output=True, text=True, check=False)
     # Not even at the end of the process, with the environment left open.

@@ -21,7 +21,7 @@ def actions(env, number, seed=0):
 
 
 def play(env, seed, steps=20):
-    """All that an episode shows: its images, then rewards and ends."""
+    """The images of an episode, then its rewards, terminations and truncations."""
     frames = [env.reset(seed)]
     steps = [env.step(action) for action in actions(env, steps)]
     return np.stack([*frames, *(step.obs for step in steps)]), [step[1:] for step in steps]
@@ -36,12 +36,12 @@ def drawing():
         pytest.skip(str(error))
 
 
-SEEN = pytest.mark.parametrize("domain", CAMERAS)
+EVERY_DOMAIN = pytest.mark.parametrize("domain", CAMERAS)
 
 
-@SEEN
+@EVERY_DOMAIN
 @pytest.mark.usefixtures("drawing")
-def test_a_seen_task_is_the_task_with_every_action_held_twice(domain):
+def test_rewards_and_states_are_those_of_the_task_with_every_action_repeated(domain):
     task = DOMAINS[domain].tasks[-1]
     env, plain = make_env(f"{domain}-pixels", task), load_task(task)
     assert env.spec == ((64, 64, 3), plain.spec.action_dim, 500)
@@ -50,12 +50,12 @@ def test_a_seen_task_is_the_task_with_every_action_held_twice(domain):
     held = [[plain.step(action).reward for _ in range(ACTION_REPEAT)] for action in actions(env, 6)]
     assert [reward for reward, _, _ in steps] == [sum(rewards) for rewards in held]
     np.testing.assert_array_equal(
-        env._inner.environment.physics.data.qpos, plain.environment.physics.data.qpos, strict=True
+        env.inner.environment.physics.data.qpos, plain.environment.physics.data.qpos, strict=True
     )
     env.close()
 
 
-@SEEN
+@EVERY_DOMAIN
 @pytest.mark.usefixtures("drawing")
 def test_frames_show_the_body_and_follow_it(domain):
     env = make_env(f"{domain}-pixels")
@@ -71,7 +71,7 @@ def test_frames_show_the_body_and_follow_it(domain):
 
 
 @pytest.mark.usefixtures("drawing")
-def test_a_seen_episode_repeats_by_its_seed_beside_other_environments():
+def test_an_episode_repeats_by_its_seed_beside_other_environments():
     env, other = make_env("walker-pixels"), make_env("quadruped-pixels")
     first, rewards = play(env, 2, 5)
     other.reset(0)
@@ -97,10 +97,10 @@ def test_tasks_of_a_domain_look_the_same_at_the_start():
 
 
 @pytest.mark.usefixtures("drawing")
-def test_an_episode_is_cut_after_five_hundred_actions():
+def test_an_episode_is_truncated_after_five_hundred_actions():
     env = make_env("walker-pixels")
     env.reset(0)
-    env._inner._left = 3  # an odd number left: the last action is held once
+    env.inner._steps_left = 3  # an odd number left: the last action is held once
     still = np.zeros(6, np.float32)
     assert env.step(still)[2:] == (False, False)
     last = env.step(still)
@@ -112,10 +112,10 @@ def test_an_episode_is_cut_after_five_hundred_actions():
 
 
 @pytest.mark.usefixtures("drawing")
-def test_physics_that_diverge_show_what_was_seen_last(caplog):
+def test_diverged_physics_show_the_last_frame(caplog):
     env = make_env("walker-pixels")
     seen = env.reset(0)
-    env._inner.environment.physics.data.qvel[:] = 1e12
+    env.inner.environment.physics.data.qvel[:] = 1e12
     step = env.step(np.ones(6, np.float32))
     assert (step.reward, step.terminated, step.truncated) == (0.0, True, False)
     np.testing.assert_array_equal(step.obs, seen)
@@ -123,30 +123,30 @@ def test_physics_that_diverge_show_what_was_seen_last(caplog):
     env.close()
 
 
-_LOOKS = """
+_QUALITIES = """
 import numpy as np
 from dm_control.mujoco import engine
 from skillscape.envs.registry import make_env
 for domain, camera in (("walker", 0), ("quadruped", 2)):
     frames = {}
-    for look in ("", "/reference"):
-        env = make_env(f"{domain}-pixels{look}")
+    for quality in ("", "/reference"):
+        env = make_env(f"{domain}-pixels{quality}")
         env.reset(4)
         for _ in range(3):
-            frames[look] = env.step(np.full(env.spec.action_dim, 0.5, np.float32)).obs
+            frames[quality] = env.step(np.full(env.spec.action_dim, 0.5, np.float32)).obs
     plain = make_env(domain)
     plain.reset(4)
     for _ in range(6):
         plain.step(np.full(env.spec.action_dim, 0.5, np.float32))
     truth = plain.environment.physics.render(64, 64, camera_id=camera)
-    assert (frames["/reference"] == truth).all(), "not what dm_control draws"
+    assert (frames["/reference"] == truth).all(), "not what dm_control renders"
     difference = np.abs(frames[""].astype(int) - truth).mean()
     assert 1 < difference < 15, difference
 """
 
 
 @pytest.mark.usefixtures("drawing")
-def test_the_reference_look_is_what_dm_control_draws_and_the_fast_one_is_near_it():
+def test_the_reference_quality_is_that_of_dm_control_and_the_fast_one_is_near_it():
     # In a process of its own, where dm_control has its graphics from the beginning.
     backend = rendering_backend()
-    subprocess.run([sys.executable, "-c", _LOOKS], env={**os.environ, "MUJOCO_GL": backend}, check=True)
+    subprocess.run([sys.executable, "-c", _QUALITIES], env={**os.environ, "MUJOCO_GL": backend}, check=True)

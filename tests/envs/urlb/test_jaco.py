@@ -56,7 +56,7 @@ def test_the_brick_lies_in_its_corner_and_the_hand_hangs_above(task, corner):
     assert len(set(turns)) == 4
 
 
-def test_a_retry_of_the_inverse_kinematics_is_not_news(caplog):
+def test_a_retry_of_the_inverse_kinematics_is_not_logged(caplog):
     load_task("jaco_reach_top_left")
     logging.getLogger("absl").warning("Failed to converge after %i steps: err_norm=%3g", 99, 0.3)
     logging.getLogger("absl").warning("Failed to settle physics")

@@ -66,7 +66,7 @@ def test_the_first_observation_is_that_of_dm_control(domain):
     for seed in range(3):
         env = load_task(domain.primal_task)
         first = env.reset(seed)
-        env._simulation.random.seed(seed)
+        env._task.random.seed(seed)
         assert flat(env.environment.reset()).tobytes() == first.tobytes()
 
 
@@ -80,7 +80,7 @@ def test_sizes(task):
 
 
 @EVERY_DOMAIN
-def test_an_episode_is_cut_at_the_horizon_and_then_needs_a_reset(domain):
+def test_an_episode_is_truncated_at_the_horizon_and_then_needs_a_reset(domain):
     env = load_task(domain.primal_task)
     still = np.zeros(domain.action_size, np.float32)
     with pytest.raises(RuntimeError, match="reset"):
@@ -140,7 +140,7 @@ def test_observations_are_the_callers_to_keep():
     assert env.step(np.ones(6, np.float32)).obs.any()
 
 
-def test_physics_that_diverge_end_the_episode_in_its_last_good_state(caplog):
+def test_diverged_physics_terminate_the_episode_in_its_last_valid_state(caplog):
     env = load_task("walker_walk")
     env.reset(0)
     good = env.step(np.zeros(6, np.float32))
@@ -154,7 +154,7 @@ def test_physics_that_diverge_end_the_episode_in_its_last_good_state(caplog):
     assert np.isfinite(env.reset(0)).all()
 
 
-def test_an_action_that_is_not_a_number_is_no_end_of_an_episode():
+def test_an_action_that_is_not_finite_raises_instead_of_terminating():
     env = load_task("walker_walk")
     env.reset(0)
     with pytest.raises(ValueError, match="not finite"):
@@ -172,13 +172,13 @@ def test_closing(domain):
 
 def check_returns(task, episodes):
     env = load_task(task)
-    for (mean, deviation), scale in zip(RETURNS[task], (1, 0), strict=True):
+    for (mean, std), scale in zip(RETURNS[task], (1, 0), strict=True):
         returns = []
         for seed in range(episodes):
             env.reset(seed)
             returns.append(sum(env.step(scale * action).reward for action in actions_of(env, env.spec.horizon, seed)))
         # Four deviations of the difference of two means, and the half digit that the table leaves out.
-        spread = 4 * deviation * np.sqrt(1 / episodes + 1 / 20) + 0.5
+        spread = 4 * std * np.sqrt(1 / episodes + 1 / 20) + 0.5
         assert np.mean(returns) == pytest.approx(mean, abs=spread), (scale, returns)
 
 

@@ -44,7 +44,7 @@ def test_reward_in_random_states(task):
     assert task == "walker_stand" or len({round(motion, 6) for motion in motions}) > 12
 
 
-def test_a_forward_flip_pays():
+def test_a_forward_flip_is_rewarded():
     env = load_task("walker_flip")
     physics = env.environment.physics
     rewards = {}

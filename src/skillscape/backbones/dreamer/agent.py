@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 from skillscape.backbones.base import Backbone, TooShort
 from skillscape.backbones.dreamer.config import DreamerConfig
 from skillscape.backbones.dreamer.encoders import Encoder
-from skillscape.backbones.dreamer.image_norm import ImageNorm, preprocess
+from skillscape.backbones.dreamer.image_norm import ImageNorm, normalize_obs
 from skillscape.backbones.dreamer.imagination import (
     Actor,
     Critic,
@@ -37,16 +37,16 @@ from skillscape.backbones.dreamer.objective_interface import (
     objective_spec,
 )
 from skillscape.backbones.dreamer.world_model import RSSM, Latent, Posterior, WorldModel
+from skillscape.conv import preprocess
 from skillscape.dists import OneHot, TruncatedNormal
 from skillscape.errors import UserError
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, gradient_step
-from skillscape.replay import Replay, Visible
+from skillscape.optim import TrainState, gradient_step
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Sequences, Spec
-from skillscape.vision import prepared
 
 
-class Policy(NamedTuple):
+class DreamerPolicy(NamedTuple):
     """The part of an agent that acts."""
 
     frames: ImageNorm | None
@@ -79,7 +79,7 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         created: DreamerAgent = jax.jit(lambda key: create(self, key, env_spec, objective))(key)
         return created
 
-    def for_task(self, *, pretrained: bool) -> "Dreamer":
+    def task_config(self, *, pretrained: bool) -> "Dreamer":
         """A little entropy, plain rewards, whose gradient shapes the model; the skills that act are imagined too."""
         return replace(
             self,
@@ -89,8 +89,8 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
             reward_on="imagined",
             reward_gradient=True,
             imagined_skills="replayed",
-            policy_first=pretrained,
-            random_steps=self.policy_steps,
+            warmup_policy=pretrained,
+            warmup_steps=self.policy_steps,
         )
 
     def adapt(self, agent: DreamerAgent, key: RandomKey, *, keep_critic: bool = False) -> DreamerAgent:
@@ -108,14 +108,14 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         """Nothing remembered."""
         return Belief(jnp.zeros((rows, self.memory)), jnp.zeros(rows, jnp.int32))
 
-    def policy_params(self, agent: DreamerAgent) -> Policy:
+    def policy_params(self, agent: DreamerAgent) -> DreamerPolicy:
         """Moments of images, encoder, dynamics and actor."""
         world = agent.world.params
-        return Policy(agent.frames, world.encoder, world.dynamics, agent.actor.params)
+        return DreamerPolicy(agent.frames, world.encoder, world.dynamics, agent.actor.params)
 
     def act(
         self,
-        policy: Policy,
+        policy: DreamerPolicy,
         carry: Belief,
         obs: Shaped[Array, "n ..."],
         skill: Float[Array, "n z"],
@@ -131,7 +131,7 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         deter, sample = dynamics.initial(rows)
         fresh = jax.vmap(dynamics.transition)(deter, sample, jnp.zeros((rows, actions)))
         deter = jnp.where(carry.time[:, None] == 0, fresh, carry.deter)
-        embedding = jax.vmap(policy.encoder)(preprocess(policy.frames, obs))
+        embedding = jax.vmap(policy.encoder)(normalize_obs(policy.frames, obs))
         logits = jax.vmap(dynamics.infer_posterior)(deter, jax.vmap(dynamics.project_embedding)(embedding))
 
         def draw(key: RandomKey, time: Int[Array, ""]) -> tuple[Float[Array, " s"], Float[Array, " a"]]:
@@ -154,7 +154,7 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
 
     def predict(self, agent: DreamerAgent, batch: Sequences, context: int) -> Float[Array, "b t ..."]:
         """Observations (images in [-½, ½]) as the model decodes the first ``context``, and as it predicts the rest."""
-        known = batch._replace(obs=preprocess(agent.frames, batch.obs))
+        known = batch._replace(obs=normalize_obs(agent.frames, batch.obs))
         expected = agent.world.params.predict(known, context, jax.random.key(0))
         return expected if agent.frames is None else agent.frames.restored(expected)
 
@@ -176,24 +176,24 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     def schedule(self) -> Schedule:
         """When learning begins, how often, and from how much."""
         return Schedule(
-            self.random_steps,
+            self.warmup_steps,
             self.update_every,
             self.batch_size,
             1,
             self.discount,
             self.replay_capacity,
             self.sequence_length,
-            self.policy_first,
+            self.warmup_policy,
         )
 
     def sample(
-        self, replay: Replay, visible: Visible, updates: int, skill: Float[np.ndarray, " z"] | None = None
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
     ) -> Sequences | None:
         """Sequences, all updates of an objective's model from the same ones."""
         del updates
-        if not len(visible.long_enough(self.sequence_length)):
+        if not len(episode_index.long_enough(self.sequence_length)):
             return None
-        drawn = replay.sample_sequences(self.batch_size, self.sequence_length, visible)
+        drawn = replay.sample_sequences(self.batch_size, self.sequence_length, episode_index)
         # What is imagined goes on under the skill that was chosen, also from states that others led to.
         return drawn if skill is None else drawn._replace(skill=jnp.broadcast_to(skill, drawn.skill.shape))
 
@@ -213,7 +213,7 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     ) -> tuple[DreamerAgent, PyTree, Metrics]:
         """World model → objective on replayed states → imagine with its skills → rewards → actor → critic."""
         world_key, model_key, head_key, start_key, dream_key = jax.random.split(key, 5)
-        obs, unit, frames = prepared(batch.obs), jnp.ones(()), agent.frames
+        obs, unit, frames = preprocess(batch.obs), jnp.ones(()), agent.frames
         if frames is not None:
             frames = frames.include(obs)
             obs, unit = frames.standardised(obs), frames.unit
@@ -229,8 +229,8 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         return agent, objective_state, {**metrics, **objective_metrics, **behaviour_metrics}
 
     def _improve_world(
-        self, world: Learner[WorldModel], batch: Sequences, unit: Float[Array, ""], key: RandomKey
-    ) -> tuple[Learner[WorldModel], tuple[Posterior, Metrics]]:
+        self, world: TrainState[WorldModel], batch: Sequences, unit: Float[Array, ""], key: RandomKey
+    ) -> tuple[TrainState[WorldModel], tuple[Posterior, Metrics]]:
         """One step of the world model. batch.obs: preprocessed; unit: see ``WorldModel.loss``."""
 
         def loss(world: WorldModel) -> tuple[Float[Array, ""], tuple[Posterior, Metrics]]:
@@ -321,6 +321,6 @@ def _episode_states(agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Fl
     before = jnp.concatenate([jnp.zeros_like(action[:1]), action[:-1]])
     first = jnp.zeros(action.shape[:1]).at[0].set(1.0)
     world = agent.world.params
-    embedding = world.embed(preprocess(agent.frames, obs))
+    embedding = world.embed(normalize_obs(agent.frames, obs))
     states, _ = world.dynamics.observe(embedding[None], before[None], first[None], jax.random.key(0))
     return states

@@ -128,11 +128,11 @@ class DreamerConfig:
 
     update_every: Annotated[int, POSITIVE] = 5
     """Environment steps for each learning step."""
-    random_steps: Annotated[int, NON_NEGATIVE] = 2_000
+    warmup_steps: Annotated[int, NON_NEGATIVE] = 2_000
     """Environment steps at the start of pre-training, before learning begins."""
     policy_steps: Annotated[int, NON_NEGATIVE] = 2_000
     """Environment steps before learning of a task begins: by the pre-trained policy, or at random from scratch."""
-    policy_first: bool = False
+    warmup_policy: bool = False
     """Whether the policy takes the steps before learning begins; on in fine-tuning. Otherwise they are random."""
     replay_capacity: Annotated[int, POSITIVE] = 1_000_000
     """Environment steps that the replay buffer holds."""

@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
+from skillscape.conv import KERNEL, Kernel, convolve_transposed, convolved, from_depth, to_depth
 from skillscape.errors import UserError
 from skillscape.nets import ACTIVATIONS, MLP, Activation, Linear
 from skillscape.types import RandomKey
-from skillscape.vision import KERNEL, Kernel, convolve_transposed, convolved, from_depth, to_depth
 
 KERNELS = (5, 5, 6, 6)
 """Of the transposed convolutions of the decoder: 1 → 5 → 13 → 30 → 64."""

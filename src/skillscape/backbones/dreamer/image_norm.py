@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from skillscape.conv import preprocess
 from skillscape.stats import Moments
-from skillscape.vision import prepared
 
 LOOK_AT_EVERY = 8
 """Steps of a sequence between two images that the moments take in: neighbours hardly differ."""
@@ -16,7 +16,7 @@ class ImageNorm(NamedTuple):
     """Running moments of every pixel of the images that were replayed. Images are floats in [-½, ½] here.
 
     Most of an image is the same all the time. A network that sees it as it is first learns the background, for hundreds
-    of updates, and a small body hardly moves its embedding; docs/pixels.md has the measurement.
+    of updates, and a small body hardly moves its embedding; docs/notebook/pixels.md has the measurement.
     """
 
     moments: Moments
@@ -43,7 +43,7 @@ class ImageNorm(NamedTuple):
         return self.moments.mean.reshape((1,) * (dimensions - 3) + self.moments.mean.shape)
 
 
-def preprocess(norm: ImageNorm | None, obs: Shaped[Array, "..."]) -> Float[Array, "..."]:
+def normalize_obs(norm: ImageNorm | None, obs: Shaped[Array, "..."]) -> Float[Array, "..."]:
     """Observations of an environment as the world model sees them: bytes as floats, standardised where asked for."""
-    images = prepared(obs)
+    images = preprocess(obs)
     return images if norm is None else norm.standardised(images)

@@ -42,12 +42,10 @@ class Actor(eqx.Module):
     ) -> tuple[TruncatedNormal, Float[Array, ""]]:
         """The distribution, and ½ |x|² of the network's outputs x before they are squashed."""
         if self.controller is None:
-            mean, deviation, strain = self._moments(feature, skill)
-            return TruncatedNormal(mean, deviation), strain
-        mean, deviation, strain = mixture(
-            self.controller, feature, lambda each: self._moments(feature, each), skill.shape[0]
-        )
-        return TruncatedNormal(mean, deviation), strain
+            mean, std, strain = self._moments(feature, skill)
+            return TruncatedNormal(mean, std), strain
+        mean, std, strain = mixture(self.controller, feature, lambda each: self._moments(feature, each), skill.shape[0])
+        return TruncatedNormal(mean, std), strain
 
     def _moments(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]

@@ -27,7 +27,7 @@ from skillscape.backbones.dreamer.world_model import RSSM, WorldModel
 from skillscape.errors import UserError
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, learner
+from skillscape.optim import TrainState
 from skillscape.stats import Moments
 from skillscape.types import EnvSpec, RandomKey
 
@@ -35,12 +35,12 @@ from skillscape.types import EnvSpec, RandomKey
 class DreamerAgent(NamedTuple):
     """The world model, actor and critic with their optimisers, and what else changes in learning."""
 
-    world: Learner[WorldModel]
-    actor: Learner[Actor]
-    critic: Learner[Critic]
+    world: TrainState[WorldModel]
+    actor: TrainState[Actor]
+    critic: TrainState[Critic]
     target: Critic
     """A copy of the critic as it was some updates ago."""
-    intrinsic: Learner[MLP] | None
+    intrinsic: TrainState[MLP] | None
     """The skill-conditioned reward head, where replayed states are scored and not imagined ones."""
     frames: ImageNorm | None
     """Running moments of the images, where the model sees them standardised."""
@@ -77,7 +77,7 @@ def create(config: DreamerConfig, key: RandomKey, env_spec: EnvSpec, objective: 
     successor = skills.width if objective.critic_head == "skill" else 0
     intrinsic = None
     if config.reward_on != "imagined":
-        intrinsic = learner(config.model_transform, _head(config, keys[6], *head_sizes(feature, skills)))
+        intrinsic = TrainState.create(config.model_transform, _head(config, keys[6], *head_sizes(feature, skills)))
     standardised = config.standardise_frames and env_spec.is_image
     frames = ImageNorm(Moments.create(env_spec.obs_shape)) if standardised else None
     critic = create_critic(config, keys[5], feature + skills.width, successor)
@@ -105,7 +105,7 @@ def adapted(config: DreamerConfig, agent: DreamerAgent, key: RandomKey, *, keep_
 def with_controller(config: DreamerConfig, agent: DreamerAgent, key: RandomKey, skills: int) -> DreamerAgent:
     """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
     network = _head(config, key, config.feature_width, skills)
-    return agent._replace(actor=learner(config.transform, controlled(agent.actor.params, network)))
+    return agent._replace(actor=TrainState.create(config.transform, controlled(agent.actor.params, network)))
 
 
 def fresh_agent(
@@ -113,14 +113,14 @@ def fresh_agent(
     world: WorldModel,
     actor: Actor,
     critic: Critic,
-    intrinsic: Learner[MLP] | None,
+    intrinsic: TrainState[MLP] | None,
     frames: ImageNorm | None,
 ) -> DreamerAgent:
     """An agent that has learned nothing with these networks yet."""
     return DreamerAgent(
-        world=learner(config.model_transform, world),
-        actor=learner(config.transform, actor),
-        critic=learner(config.transform, critic),
+        world=TrainState.create(config.model_transform, world),
+        actor=TrainState.create(config.transform, actor),
+        critic=TrainState.create(config.transform, critic),
         target=critic,
         intrinsic=intrinsic,
         frames=frames,

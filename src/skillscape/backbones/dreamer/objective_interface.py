@@ -14,13 +14,13 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from skillscape.backbones.dreamer.config import DreamerConfig
 from skillscape.backbones.dreamer.imagination import Dream
 from skillscape.backbones.dreamer.world_model import Latent, Posterior, WorldModel, flat
+from skillscape.conv import is_image
 from skillscape.dists import OneHot
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import Learner, gradient_step
+from skillscape.optim import TrainState, gradient_step
 from skillscape.skills import SkillSpace
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Sequences, Spec
-from skillscape.vision import is_image
 
 # What is seen
 
@@ -90,11 +90,11 @@ def fit_objective(
     config: DreamerConfig,
     objective: Objective[Any],
     state: PyTree,
-    head: Learner[MLP] | None,
+    head: TrainState[MLP] | None,
     posterior: Posterior,
     batch: Sequences,
     keys: tuple[RandomKey, RandomKey],
-) -> tuple[PyTree, Learner[MLP] | None, Metrics]:
+) -> tuple[PyTree, TrainState[MLP] | None, Metrics]:
     """The objective's own learning steps on replayed pairs, then one of the reward head where there is one."""
     model_key, head_key = keys
     experience, feature = pairs(replayed_states(config, posterior, batch), posterior.states.feature, batch)
@@ -128,13 +128,13 @@ def predict_reward(
 
 def fit_reward_head(
     config: DreamerConfig,
-    head: Learner[MLP],
+    head: TrainState[MLP],
     objective: Objective[Any],
     state: PyTree,
     experience: Experience,
     feature: Float[Array, "n f"],
     key: RandomKey,
-) -> tuple[Learner[MLP], PyTree, Metrics]:
+) -> tuple[TrainState[MLP], PyTree, Metrics]:
     """Score the replayed pairs under all skills, or fresh ones of a continuum, and fit the head to these scores.
 
     Where an objective cannot score a row under another skill than its own, its own it is.

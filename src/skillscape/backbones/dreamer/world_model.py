@@ -172,7 +172,7 @@ class Posterior(NamedTuple):
 class WorldModel(eqx.Module):
     """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its end.
 
-    Observations are preprocessed here: vectors, or images of floats (see ``image_norm.preprocess``).
+    Observations are preprocessed here: vectors, or images of floats (see ``image_norm.normalize_obs``).
     """
 
     encoder: Encoder

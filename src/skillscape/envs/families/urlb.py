@@ -1,63 +1,59 @@
 """The Unsupervised RL Benchmark, from states (``walker``) and from images (``walker-pixels``)."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
-from skillscape.envs.base import NO_ARGUMENTS, Arguments, Benchmark, Drawn, EnvFamily, refuse_arguments
-from skillscape.envs.urlb.camera import Camera, View, rendering_backend
-from skillscape.envs.urlb.pixels import ACTION_REPEAT, CAMERAS, ControlPixels, make_control_pixels
+from skillscape.envs.base import NO_KWARGS, Definition, EnvFamily, Kwargs, RenderedEnv, refuse_kwargs
+from skillscape.envs.urlb.camera import Camera, CameraPose, rendering_backend
+from skillscape.envs.urlb.pixels import ACTION_REPEAT, CAMERAS, ControlPixels
 from skillscape.envs.urlb.suite import ControlEnv, load_task
 from skillscape.envs.urlb.tasks import DOMAINS, TASKS, Domain, domain_of
 from skillscape.errors import UserError
+from skillscape.types import Benchmark
 
 PIXEL_DOMAINS: dict[str, str] = {f"{name}-pixels": name for name in CAMERAS}
-"""The domains that have a camera to learn from, by the name of the environment."""
+"""The domains with image observations, by the ID of the environment."""
 
 DEFAULT_WIDTH = 320
-"""Pixels of a picture, 4:3."""
+"""Width of a video frame in pixels; its aspect ratio is 4:3."""
 
-# The benchmark's camera of jaco, close in front of the brick, loses the arm when it rises.
-_WHOLE_ARM = View((0.0, 0.1, 0.55), 1.85, 120.0, -22.0)
+# The benchmark's own camera of jaco, close in front of the brick, loses the arm when it rises.
+_WHOLE_ARM = CameraPose((0.0, 0.1, 0.55), 1.85, 120.0, -22.0)
 
 _REFERENCE = "/reference"
 
+_DESCRIPTIONS = {
+    "walker": "A planar walker with two legs",
+    "quadruped": "A four-legged body on a plane",
+    "jaco": "A robot arm with three fingers and a brick",
+}
 
-class _DomainFamily(EnvFamily):
-    """What both have in common: the domain behind a name, and its tasks."""
+
+class _UrlbFamily(EnvFamily):
+    """Tasks and rendering, which do not depend on the observation."""
 
     name: ClassVar[Benchmark]
 
     @abstractmethod
-    def _domain(self, env_id: str) -> Domain:
-        """The body that a name stands for."""
-
-    @abstractmethod
     def _load(self, env_id: str, task: str) -> ControlEnv | ControlPixels:
-        """The environment of a task of its own."""
+        """The environment with the reward of a valid task."""
 
     def make(
-        self,
-        env_id: str,
-        task: str | None = None,
-        *,
-        kwargs: Arguments = NO_ARGUMENTS,
-        definition: Mapping[str, Any] | None = None,
+        self, env_id: str, task: str | None = None, *, kwargs: Kwargs = NO_KWARGS, definition: Definition = None
     ) -> ControlEnv | ControlPixels:
-        """The body, set to a task, or to the one that the benchmark pre-trains on."""
-        del definition
-        refuse_arguments(env_id, kwargs)
-        domain = self._domain(env_id)
-        return self._load(env_id, domain.primal_task if task is None else self.task(env_id, task))
+        """The environment with the reward of a task, or of the one that the benchmark pre-trains on."""
+        refuse_kwargs(env_id, kwargs)
+        primal = _domain(env_id).primal_task
+        return self._load(env_id, primal if task is None else self.task(env_id, task, definition=definition))
 
     def tasks(self, env_id: str) -> tuple[str, ...]:
-        """The four of the domain."""
-        return self._domain(env_id).tasks
+        """The four tasks of the domain."""
+        return _domain(env_id).tasks
 
-    def task(self, env_id: str, task: str | None, *, definition: Mapping[str, Any] | None = None) -> str:
-        """One of the four, which has to be named."""
+    def task(self, env_id: str, task: str | None, *, definition: Definition = None) -> str:
+        """A task of the domain; there is no default."""
         del definition
-        domain = self._domain(env_id)
+        domain = _domain(env_id)
         if task is None:
             listed = ", ".join(domain.tasks)
             raise UserError(f"Say which task to learn, for example --task {domain.tasks[1]}; {env_id} has {listed}.")
@@ -65,36 +61,24 @@ class _DomainFamily(EnvFamily):
             raise UserError(f"{task} is not a task of {env_id}: those are {', '.join(domain.tasks)}.")
         return task
 
-    def benchmark(self, env_id: str, *, kwargs: Arguments = NO_ARGUMENTS) -> Benchmark:
-        """The family's own."""
+    def benchmark(self, env_id: str, *, kwargs: Kwargs = NO_KWARGS) -> Benchmark:
+        """The benchmark of the family's own name."""
         del env_id, kwargs
         return self.name
 
-    def definition(self, env_id: str) -> None:
-        """None: the name is enough."""
-        del env_id
-
-    def layout(self, env_id: str, definition: Mapping[str, Any] | None = None) -> None:
-        """None: there is no map to draw."""
-        del env_id, definition
-
-    def folder_name(self, env_id: str) -> str:
-        """The name itself."""
-        return env_id.replace("/", "-")
-
-    def drawn(
+    def rendered(
         self,
         env_id: str,
         task: str | None = None,
         *,
         size: int | None = None,
         shadows: bool = False,
-        kwargs: Arguments = NO_ARGUMENTS,
-        definition: Mapping[str, Any] | None = None,
-    ) -> Drawn:
-        """The body from outside, drawn by MuJoCo; ``shadows``: reflections and smooth edges too."""
-        made = self.make(env_id, task, kwargs=kwargs, definition=definition)
-        inner, held = (made.inner, ACTION_REPEAT) if isinstance(made, ControlPixels) else (made, 1)
+        kwargs: Kwargs = NO_KWARGS,
+        definition: Definition = None,
+    ) -> RenderedEnv:
+        """The environment rendered by MuJoCo; ``shadows`` also turns on reflections and antialiasing."""
+        env = self.make(env_id, task, kwargs=kwargs, definition=definition)
+        inner, repeat = (env.inner, ACTION_REPEAT) if isinstance(env, ControlPixels) else (env, 1)
         width = DEFAULT_WIDTH if size is None else size
         try:
             camera = Camera(
@@ -105,51 +89,48 @@ class _DomainFamily(EnvFamily):
                 height=2 * round(3 * width / 8),
             )
         except BaseException:
-            made.close()
+            env.close()
             raise
 
         def close() -> None:
             camera.close()
-            made.close()
+            env.close()
 
-        rate = 1 / (held * inner.environment.control_timestep())
-        return Drawn(made, camera.frame, rate, task or inner.domain.primal_task, rendering_backend(), close)
+        rate = 1 / (repeat * inner.environment.control_timestep())
+        return RenderedEnv(env, camera.frame, rate, task or inner.domain.primal_task, rendering_backend(), close)
+
+
+def _domain(env_id: str) -> Domain:
+    name = env_id.removesuffix(_REFERENCE)
+    return DOMAINS[PIXEL_DOMAINS.get(name, name)]
 
 
 @final
-class Domains(_DomainFamily):
-    """The benchmark from states."""
+class UrlbStates(_UrlbFamily):
+    """The three domains of the benchmark from states."""
 
     name = "urlb"
 
     def owns(self, env_id: str) -> bool:
-        """Whether it is one of the three domains."""
+        """Whether the ID is a domain."""
         return env_id in DOMAINS
 
     def hint(self, env_id: str) -> str | None:
-        """A task in place of its domain."""
+        """Corrects a task in place of its domain."""
         if env_id not in TASKS:
             return None
         return f"{env_id} is a task: give {domain_of(env_id).name} as the environment and {env_id} as its task."
 
     def describe(self) -> list[tuple[str, str]]:
-        """The three domains."""
-        bodies = {
-            "walker": "A planar walker with two legs",
-            "quadruped": "A four-legged body on a plane",
-            "jaco": "A robot arm with three fingers and a brick",
-        }
+        """One row for each domain."""
         return [
             (
                 name,
-                f"{bodies[name]}: {domain.obs_size} state values, {domain.action_size} actions, episodes of "
+                f"{_DESCRIPTIONS[name]}: {domain.obs_size} state values, {domain.action_size} actions, episodes of "
                 f"{domain.horizon:,} steps. Tasks: {', '.join(domain.tasks)}.",
             )
             for name, domain in DOMAINS.items()
         ]
-
-    def _domain(self, env_id: str) -> Domain:
-        return DOMAINS[env_id]
 
     def _load(self, env_id: str, task: str) -> ControlEnv:
         del env_id
@@ -157,29 +138,26 @@ class Domains(_DomainFamily):
 
 
 @final
-class DomainsFromPixels(_DomainFamily):
-    """The benchmark from images."""
+class UrlbPixels(_UrlbFamily):
+    """Walker and quadruped from images."""
 
     name = "urlb-pixels"
 
     def owns(self, env_id: str) -> bool:
-        """Whether it is a domain that has a camera, in either quality."""
+        """Whether the ID is a domain with image observations, in either render quality."""
         return env_id.removesuffix(_REFERENCE) in PIXEL_DOMAINS
 
     def describe(self) -> list[tuple[str, str]]:
-        """The domains that have a camera."""
+        """One row for each domain with image observations."""
         return [
             (
-                "walker-pixels",
-                "The walker in images of 64 × 64, each action held for two steps, so episodes of 500; the tasks of "
-                "walker. walker-pixels/reference draws shadows, reflections and smooth edges, which takes ten times as "
-                "long and more.",
-            ),
-            ("quadruped-pixels", "The quadruped in images, likewise; the tasks of quadruped."),
+                env_id,
+                f"The {name} in images of 64 × 64, with an action repeat of 2, so episodes of 500 steps; the tasks of "
+                f"{name}. {env_id}{_REFERENCE} adds shadows, reflections and smooth edges, and is at least ten times "
+                "slower.",
+            )
+            for env_id, name in PIXEL_DOMAINS.items()
         ]
 
-    def _domain(self, env_id: str) -> Domain:
-        return DOMAINS[PIXEL_DOMAINS[env_id.removesuffix(_REFERENCE)]]
-
     def _load(self, env_id: str, task: str) -> ControlPixels:
-        return make_control_pixels(task, "reference" if env_id.endswith(_REFERENCE) else "fast")
+        return ControlPixels(task, "reference" if env_id.endswith(_REFERENCE) else "fast")

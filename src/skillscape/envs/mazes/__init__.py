@@ -1,1 +1,1 @@
-"""The point mazes: their geometry, movement through them, and what they look like from above."""
+"""Point mazes: geometry, dynamics, tasks and rendering."""

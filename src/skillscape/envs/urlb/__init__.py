@@ -1,1 +1,1 @@
-"""The twelve tasks of the Unsupervised RL Benchmark, from states."""
+"""The twelve tasks of the Unsupervised RL Benchmark, from states and from images."""

@@ -1,8 +1,7 @@
-"""Pictures of a simulation, for learning in 64 × 64 and for films in any size, drawn by MuJoCo without a screen.
+"""Offscreen MuJoCo rendering: 64 × 64 image observations, and video frames of any size.
 
-MuJoCo is given an OpenGL context of our own, so it does not matter whether dm_control was imported with its graphics,
-as training from states never does. The context is made when the first picture is asked for: EGL, else OSMesa, or
-whatever ``MUJOCO_GL`` says.
+MuJoCo is given an OpenGL context of our own, so that rendering works although dm_control was imported without its
+graphics. The context is created with the first camera: EGL, else OSMesa, or the backend in ``MUJOCO_GL``.
 """
 
 import atexit
@@ -19,46 +18,44 @@ import numpy as np
 from jaxtyping import UInt8
 
 from skillscape.envs import IMAGE_SIDE
-from skillscape.envs.urlb.control import BACKENDS, load_module
+from skillscape.envs.urlb.control import BACKENDS, load_module, mujoco_gl
 from skillscape.errors import UserError
 
-Look: TypeAlias = Literal["fast", "reference"]
-"""``reference`` is what dm_control draws; ``fast`` leaves out shadows, reflections and the smoothing of edges."""
+RenderQuality: TypeAlias = Literal["fast", "reference"]
+"""``reference`` is dm_control's rendering; ``fast`` omits shadows, reflections and antialiasing."""
 
-LOOKS: tuple[Look, ...] = ("fast", "reference")
-
-HEADLESS = ("egl", "osmesa")
-"""What is tried, in this order."""
+HEADLESS_BACKENDS = ("egl", "osmesa")
+"""The backends to try, in this order."""
 
 PACKAGES = {
     "egl": "`apt install libegl1 libgl1` and the driver of the graphics card (or libgl1-mesa-dri for none)",
     "osmesa": "`apt install libosmesa6`",
 }
-"""What to install where a back end does not draw, by the names of Debian and Ubuntu."""
+"""Packages of Debian and Ubuntu that a backend needs."""
 
 
-class View(NamedTuple):
-    """A camera that the model does not have: the point it looks at, from how far, and its angles in degrees."""
+class CameraPose(NamedTuple):
+    """A free camera: the point it looks at, the distance from there in metres, and its angles in degrees."""
 
-    point: tuple[float, float, float]
+    lookat: tuple[float, float, float]
     distance: float
     azimuth: float
     elevation: float
 
 
-_MOST_GEOMETRIES = 1000
+_MAX_GEOMS = 1000
 _cameras: "weakref.WeakSet[Camera]" = weakref.WeakSet()
 
 
 @final
 class Camera:
-    """One camera of a model, by its number there, or a view of its own. Draws in the thread that it was made in."""
+    """Renders with a camera of the model, by its number, or with a free camera; only in the thread that made it."""
 
     def __init__(
         self,
         physics: Any,  # noqa: ANN401  (dm_control is untyped)
-        camera: int | View,
-        look: Look,
+        camera: int | CameraPose,
+        quality: RenderQuality,
         *,
         width: int = IMAGE_SIDE,
         height: int = IMAGE_SIDE,
@@ -66,22 +63,22 @@ class Camera:
         self._gl: Any = None
         mujoco = self._mujoco = load_module("mujoco")
         self._model, self._data = physics.model.ptr, physics.data.ptr
-        # Read when the context is made, and only then.
+        # MuJoCo reads these only while it creates the context.
         self._model.vis.global_.offwidth, self._model.vis.global_.offheight = width, height
-        if look == "fast":
+        if quality == "fast":
             self._model.vis.quality.offsamples = 0
         self._gl, self._context = _open(rendering_backend(), self._model, width, height)
         _cameras.add(self)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
-        self._scene = mujoco.MjvScene(self._model, _MOST_GEOMETRIES)
-        if look == "fast":
+        self._scene = mujoco.MjvScene(self._model, _MAX_GEOMS)
+        if quality == "fast":
             for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
                 self._scene.flags[flag] = 0
         self._option, self._perturbation = mujoco.MjvOption(), mujoco.MjvPerturb()
-        # As in dm_control: range finders are not part of the scene.
+        # As in dm_control: rangefinder rays are not part of the scene.
         self._option.flags[mujoco.mjtVisFlag.mjVIS_RANGEFINDER] = False
         self._camera = mujoco.MjvCamera()
-        if isinstance(camera, View):
+        if isinstance(camera, CameraPose):
             self._camera.type = mujoco.mjtCamera.mjCAMERA_FREE
             self._camera.lookat[:], self._camera.distance, self._camera.azimuth, self._camera.elevation = camera
         else:
@@ -90,25 +87,25 @@ class Camera:
         self._buffer = np.empty((height, width, 3), np.uint8)
 
     def frame(self) -> UInt8[np.ndarray, "h w 3"]:
-        """The present state of the physics."""
+        """A frame of the current state of the physics."""
         mujoco = self._mujoco
-        everything = mujoco.mjtCatBit.mjCAT_ALL
+        all_geoms = mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(
-            self._model, self._data, self._option, self._perturbation, self._camera, everything, self._scene
+            self._model, self._data, self._option, self._perturbation, self._camera, all_geoms, self._scene
         )
-        # Other cameras, of environments for evaluation, have contexts of their own.
+        # Other cameras, such as those of evaluation environments, have contexts of their own.
         self._gl.make_current()
         mujoco.mjr_render(self._rectangle, self._scene, self._context)
         mujoco.mjr_readPixels(self._buffer, None, self._rectangle, self._context)
-        # OpenGL counts rows from below.
+        # The rows of OpenGL start at the bottom.
         return self._buffer[::-1].copy()
 
     def close(self) -> None:
-        """Free the context; a second time does nothing."""
+        """Free the context; closing again has no effect."""
         if self._gl is None:
             return
         gl, self._gl = self._gl, None
-        # MuJoCo frees its buffers in whichever context is current, which must not be another camera's.
+        # MuJoCo frees its buffers in the current context, which must not be another camera's.
         gl.make_current()
         self._context.free()
         gl.free()
@@ -124,49 +121,50 @@ def _close_all() -> None:
 
 @cache
 def rendering_backend() -> str:
-    """The first back end that works here; found out once in a process."""
-    wish = os.environ.get("MUJOCO_GL", "").lower()
-    if wish and wish not in BACKENDS:
+    """The first backend that works here, or the one in ``MUJOCO_GL``; tested once per process."""
+    choice = os.environ.get("MUJOCO_GL", "").lower()
+    if choice and choice not in BACKENDS:
         raise UserError(
-            f"Pictures are needed, which MUJOCO_GL={wish} turns off: unset it, or set it to {' or '.join(HEADLESS)}."
+            f"MUJOCO_GL={choice} turns off rendering, which is needed here: unset it, or set it to "
+            f"{' or '.join(HEADLESS_BACKENDS)}."
         )
     reasons = []
-    for backend in (wish,) if wish else HEADLESS:
+    for backend in (choice,) if choice else HEADLESS_BACKENDS:
         try:
             try_backend(backend)
         except Exception as error:
             reasons.append(f"{backend} says: {' '.join(str(error).split()) or type(error).__name__}")
         else:
-            # MuJoCo has just asked to close the display at the end of the process; cameras, asked later, go first.
+            # MuJoCo has just registered to close the display at exit; cameras, registered later, are closed before it.
             atexit.register(_close_all)
             return backend
-    advice = " or ".join(PACKAGES[backend] for backend in ((wish,) if wish in PACKAGES else HEADLESS))
-    raise UserError(f"Pictures are needed, but none can be drawn here ({'; '.join(reasons)}): run {advice}.")
+    advice = " or ".join(PACKAGES[backend] for backend in ((choice,) if choice in PACKAGES else HEADLESS_BACKENDS))
+    raise UserError(f"Rendering is needed, but no backend works here ({'; '.join(reasons)}): run {advice}.")
 
 
 @contextmanager
-def without_screen() -> Iterator[None]:
-    """Whatever draws with MuJoCo in here, for instance an environment of Gymnasium, needs no screen."""
+def headless() -> Iterator[None]:
+    """Let other code that renders with MuJoCo, such as a Gymnasium environment, do so without a screen."""
     if "mujoco" not in sys.modules:
         yield
         return
     try:
         backend = rendering_backend()
-    except UserError as none_works:
-        # What is drawn in here may have nothing to do with MuJoCo.
+    except UserError as no_backend:
+        # The code may render without MuJoCo.
         try:
             yield
         except UserError:
             raise
         except Exception as error:
-            raise none_works from error
+            raise no_backend from error
         return
-    with _environment(backend):
+    with mujoco_gl(backend):
         yield
 
 
 def try_backend(backend: str) -> None:
-    """Make what drawing needs and free it again; whatever goes wrong is raised."""
+    """Create a rendering context and free it again; raises if the backend does not work."""
     before = set(sys.modules)
     try:
         empty = load_module("mujoco").MjModel.from_xml_string("<mujoco/>")
@@ -174,7 +172,7 @@ def try_backend(backend: str) -> None:
         context.free()
         gl.free()
     except Exception:
-        # PyOpenGL settles on a back end when it is imported; the next one needs it fresh.
+        # PyOpenGL selects its backend on import, so the next backend needs a fresh import.
         for name in set(sys.modules) - before:
             if name.partition(".")[0] == "OpenGL" or name.startswith(f"mujoco.{backend}"):
                 del sys.modules[name]
@@ -182,25 +180,9 @@ def try_backend(backend: str) -> None:
 
 
 def _open(backend: str, model: Any, width: int, height: int) -> tuple[Any, Any]:  # noqa: ANN401  (MuJoCo is untyped)
-    """A context of OpenGL, current in this thread, and MuJoCo's own for a model in it."""
+    """An OpenGL context, current in this thread, and MuJoCo's rendering context for a model in it."""
     mujoco = load_module("mujoco")
-    with _environment(backend):
+    with mujoco_gl(backend):
         gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
         gl.make_current()
         return gl, mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
-
-
-@contextmanager
-def _environment(backend: str) -> Iterator[None]:
-    """What MuJoCo reads, and writes, while a context is made; processes started later find what the user left there."""
-    names = ("MUJOCO_GL", "PYOPENGL_PLATFORM")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ["MUJOCO_GL"] = backend
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -1,6 +1,6 @@
 """The domains and tasks of the Unsupervised RL Benchmark (Laskin et al., 2021), as plain data.
 
-Importing this needs neither dm_control nor JAX, so that names can be listed and checked anywhere.
+Importing this module needs neither dm_control nor JAX, so that names can be listed and checked anywhere.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from skillscape.errors import choose
 
 @dataclass(frozen=True)
 class Domain:
-    """A body and the tasks set for it: pre-training runs on ``primal_task`` without its reward, then each is learnt.
+    """A robot and its downstream tasks; pre-training runs on ``primal_task`` without its reward.
 
-    ``tasks``: full names, such as "walker_walk"; ``obs_size`` and ``action_size``: widths of the flat vectors;
-    ``horizon``: steps of every episode, none of which ends earlier.
+    ``tasks``: full names, such as "walker_walk"; ``obs_size`` and ``action_size``: lengths of the flat vectors;
+    ``horizon``: steps per episode.
     """
 
     name: str
@@ -48,6 +48,6 @@ TASKS: tuple[str, ...] = tuple(task for domain in DOMAINS.values() for task in d
 
 
 def domain_of(task: str) -> Domain:
-    """The domain a task belongs to; a name that is not among the twelve is refused."""
+    """The domain of a task; an unknown name is refused."""
     choose("task", task, TASKS, "skillscape envs")
     return next(domain for domain in DOMAINS.values() if task in domain.tasks)

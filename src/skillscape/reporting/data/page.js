@@ -1,17 +1,17 @@
 "use strict";
-// Draws the charts, moves all panels of a maze with its slider, and highlights what a legend names.
+// Draws the charts, moves all panels of a maze with its slider, and highlights legend entries.
 (() => {
   const parse = (id) => JSON.parse(document.getElementById(id).textContent);
   const charts = parse("charts");
   const scenes = parse("scenes");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const CONFIG = { responsive: true, displayModeBar: false };
-  const USUAL = 0.75;
+  const DEFAULT_OPACITY = 0.75;
   const DIM = 0.06;
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // The same look for every chart, in the colours of the page.
+  // The same style for every chart, in the colours of the page.
   function themed(layout) {
     const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true, fixedrange: true };
     return {
@@ -72,7 +72,7 @@
       mode: index % 2 ? "markers" : "lines",
       line: { color: scene.colours[index >> 1], width: 1.2 },
       marker: { color: scene.colours[index >> 1], size: 5 },
-      opacity: USUAL,
+      opacity: DEFAULT_OPACITY,
       hoverinfo: "skip",
       meta: index >> 1,
     }));
@@ -97,12 +97,12 @@
     return Plotly.react(element, traces, layout, { ...CONFIG, staticPlot: true });
   }
 
-  // Highlighting: a chart's traces carry the key of a legend entry in `meta`, maps in `data-key`.
+  // Traces hold the key of their legend entry in `meta`, maps in `data-key`.
   function highlight(scope, key) {
     for (const element of scope.querySelectorAll(".js-plotly-plot")) {
       const opacities = element.data.map((trace) => {
         if (trace.meta === undefined) return 1;
-        if (key === null) return element.classList.contains("scene") ? USUAL : 1;
+        if (key === null) return element.classList.contains("scene") ? DEFAULT_OPACITY : 1;
         return trace.meta === key ? 1 : DIM;
       });
       Plotly.restyle(element, { opacity: opacities });
@@ -115,33 +115,31 @@
   }
 
   function listen(scope) {
-    let kept = null;
+    let pinned = null;
     const buttons = [...scope.querySelectorAll(".legend button")];
     const show = (key) => highlight(scope, key);
     for (const button of buttons) {
       const key = Number(button.dataset.key);
-      // Fingers do not hover: for them a tap keeps the highlight and a second one gives it up.
+      // Touch screens cannot hover: a tap keeps the highlight, a second one removes it.
       button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && show(key));
-      button.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(kept));
+      button.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(pinned));
       button.addEventListener("focus", () => button.matches(":focus-visible") && show(key));
-      button.addEventListener("blur", () => show(kept));
+      button.addEventListener("blur", () => show(pinned));
       button.addEventListener("click", () => {
-        kept = kept === key ? null : key;
-        for (const other of buttons) other.setAttribute("aria-pressed", String(Number(other.dataset.key) === kept));
-        show(kept);
+        pinned = pinned === key ? null : key;
+        for (const other of buttons) other.setAttribute("aria-pressed", String(Number(other.dataset.key) === pinned));
+        show(pinned);
       });
     }
     for (const map of scope.querySelectorAll(".map")) {
       map.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && show(Number(map.dataset.key)));
-      map.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(kept));
+      map.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(pinned));
     }
   }
 
-  // The slider of a maze goes over all steps at which any method was looked at; a panel shows its newest until then.
+  // The slider goes over the evaluation steps of all methods; a panel shows its latest evaluation up to that step.
   function frameOf(panel, step) {
-    let found = 0;
-    panel.steps.forEach((own, index) => (found = own <= step ? index : found));
-    return found;
+    return Math.max(0, panel.steps.findLastIndex((own) => own <= step));
   }
 
   function slide(scope, scene) {
@@ -161,7 +159,7 @@
         if (panel.shown === frame) return;
         panel.shown = frame;
         figure.querySelector("figcaption").textContent = panel.captions[frame];
-        if (!figure.querySelector(".js-plotly-plot")) return; // not drawn yet: it will be, as of this frame
+        if (!figure.querySelector(".js-plotly-plot")) return; // not drawn yet: draw() will use this frame
         const parts = coordinates(panel, frame);
         const update = { x: parts.map((part) => part.x), y: parts.map((part) => part.y) };
         Plotly.restyle(figure.querySelector(".scene"), update, parts.map((_, place) => place));

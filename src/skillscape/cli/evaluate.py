@@ -1,0 +1,114 @@
+"""``skillscape evaluate`` and ``plot``."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from skillscape.cli.plugins import allow, allow_run
+
+if TYPE_CHECKING:
+    from skillscape.evaluation.evaluators import Evaluation
+    from skillscape.evaluation.summary import Summary
+
+UNITS = {"mutual_information": " nats"}
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Measure a run: where its skills go in a maze, what each earns elsewhere, and how well a state names its skill."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    json: bool = False
+    """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}; the interval of one
+    seed is null, and so is a measure that says nothing of the method."""
+    task: str | None = None
+    """Task whose reward the skills are measured by; the run's own if not given."""
+    episodes: int | None = None
+    """Episodes of each skill; as in training if not given."""
+    env: str | None = None
+    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Draw a run: learning curves; in mazes also trajectories, visitation and density maps of each skill."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, of one seed or of several."""
+    out: Path | None = None
+    """Folder for the pictures; RUN/plots if not given."""
+
+
+def evaluate_command(arguments: list[str]) -> None:
+    """Print the measures of a run, and the return of each of its skills."""
+    from skillscape.api import load_seeds
+    from skillscape.evaluation.evaluators import evaluate
+    from skillscape.evaluation.summary import few_seeds_note, summarise_measured
+    from skillscape.training.several import each_possible
+
+    options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
+    allow_run(options.run, options.env)
+    allow(options.task or "")
+    runs = load_seeds(options.run)
+    found = each_possible(runs, lambda run: (run, evaluate(run, task=options.task, episodes=options.episodes)))
+    names = list(found[0][1].measures)
+    summaries = {name: summarise_measured([each.measures[name] for _, each in found]) for name in names}
+    if options.json:
+        measures = {name: summary and summary.to_json() for name, summary in summaries.items()}
+        print(
+            json.dumps(
+                {"measures": measures, "runs": [{"seed": run.config.seed, **asdict(each)} for run, each in found]}
+            )
+        )
+        return
+    config = runs[0].config
+    place = ", ".join(dict.fromkeys([config.env, options.task or config.task or config.env]))
+    print(f"{config.method} in {place}, {_steps(found)}, {len(found)} seed{'s' * (len(found) > 1)}")
+    for name in (name for name in names if not name.endswith("_error")):
+        print(f"  {name:<20}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
+    for run, each in found:
+        _print_returns(run.config.seed, each, len(found) > 1)
+    if note := few_seeds_note([len(found)]):
+        print(note)
+
+
+def _in_words(name: str, summary: "Summary | None", error: "Summary | None") -> str:
+    """A measure with its unit, its standard error over rollouts, and its interval over seeds where there is one."""
+    if summary is None:
+        return "–"
+    precision = "" if error is None else f" ± {error.mean:.3f} over rollouts"
+    spread = "" if summary.interval is None else "  95 % interval {:.3f} to {:.3f}".format(*summary.interval)
+    return f"{summary.mean:.3f}{UNITS.get(name, '')}{precision}{spread}"
+
+
+def _steps(found: "Sequence[tuple[Any, Evaluation]]") -> str:
+    """The steps that were trained, which are not the budget while a run is under way."""
+    trained = [each.step for _, each in found]
+    low, high, end = min(trained), max(trained), found[0][0].end
+    between = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{between}{'' if low >= end else f' of {end:,}'} steps"
+
+
+def _print_returns(seed: int, found: "Evaluation", several: bool) -> None:
+    """What every skill of a seed earned."""
+    if found.returns:
+        print(f"  mean return of each skill{f', seed {seed}' if several else ''}")
+    for skill, returns in found.returns.items():
+        mean = sum(returns) / len(returns)
+        kept = "   fine-tuned" if skill == found.finetuned != "fine-tuned" else ""
+        print(f"    {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}{kept}")
+
+
+def plot_command(arguments: list[str]) -> None:
+    """Draw a run and print where the pictures are."""
+    from skillscape.api import load_seeds
+    from skillscape.reporting.figures import draw_runs
+
+    options = tyro.cli(PlotOptions, args=arguments, prog="skillscape plot")
+    for path in draw_runs(load_seeds(options.run), options.out or options.run / "plots"):
+        print(path)

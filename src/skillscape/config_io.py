@@ -1,0 +1,129 @@
+"""Settings as dataclasses: read from JSON with their types checked, overridden by name, compared in words."""
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from skillscape.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+def from_fields(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Build a dataclass from JSON values: lists become tuples again; a wrong field or type is a user's error."""
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if wrong := sorted(set(values) - known):
+        raise UserError(f"{kind.__name__} has no setting {wrong[0]!r}.")
+    built = {name: _built(hints[name], value) for name, value in values.items()}
+    for name, value in built.items():
+        if not fits(value, hints[name]):
+            raise UserError(f"{kind.__name__}.{name} cannot be {value!r}.")
+    return kind(**built)
+
+
+def _built(hint: Any, value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict) and isinstance(hint, type) and is_dataclass(hint):
+        return from_fields(hint, value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def fits(value: Any, hint: Any) -> bool:  # noqa: ANN401
+    """Whether a value has the type that a field is annotated with."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin is typing.Literal:
+        return value in arguments
+    if origin is typing.Annotated:
+        return fits(value, arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, option) for option in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(entry, arguments[0]) for entry in value)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
+
+
+def plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Values as a file of a run gives them back; those that no such file can hold are refused."""
+    for key, value in values.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{name} is kept with the run as JSON, which cannot hold {key}={value!r}; give numbers, text, "
+                "booleans, None, lists or dictionaries."
+            ) from error
+    same: dict[str, Any] = json.loads(json.dumps(dict(values)))
+    return same
+
+
+def overridden(part: T, values: Mapping[str, Any], key: str) -> T:
+    """A dataclass with some fields replaced; ``key``, such as "objective", names it in a refusal."""
+    if not isinstance(values, Mapping):
+        raise UserError(f"{key} takes settings by their names, such as {{{_first(part)!r}: …}}, not {values!r}.")
+    known = [field.name for field in fields(part)]  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            near = nearest(str(name), known, cutoff=0.6)
+            hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}."
+            raise UserError(f"{key}.{name} is not a setting of {type(part).__name__}; {hint}")
+    return from_fields(type(part), {**vars(part), **values}) if values else part
+
+
+def _first(part: Any) -> str:  # noqa: ANN401  any dataclass
+    return next(field.name for field in fields(part))
+
+
+def check_unchanged(folder: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Refuse to resume a run under other settings than its own, each named with both values; both are JSON."""
+    found = differences(theirs, ours)
+    if found:
+        raise UserError(
+            f"{folder} was trained with other settings ({'; '.join(found)}): resume it with its own, or choose "
+            "another --out."
+        )
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """The settings in which two configurations differ, in words; those that follow from another one are left out."""
+    differing = [name for name in ours if ours[name] != theirs.get(name)]
+    if "phase" in differing:
+        differing = ["phase"]  # little else could be the same
+    # The layout comes with the maze's name, and the steps decide which snapshots there can be.
+    followers = {"definition": "env", "snapshots": "steps"}
+    found = []
+    for name in differing:
+        if followers.get(name) in differing:
+            continue
+        mine, there = ours[name], theirs.get(name)
+        if name == "definition":
+            found.append("the file of the environment has changed since")
+        elif isinstance(mine, dict) and isinstance(there, dict):
+            changed = [setting for setting in {**there, **mine} if mine.get(setting) != there.get(setting)]
+            # Another method has other settings: its name says it all.
+            named = ["name"] if "name" in changed else changed
+            found += [_difference(f"{name}.{setting}", there.get(setting), mine.get(setting)) for setting in named]
+        else:
+            found.append(_difference(name, there, mine))
+    return found
+
+
+def _difference(name: str, theirs: Any, ours: Any) -> str:  # noqa: ANN401
+    return f"{name}: {_word(theirs)} in the run, {_word(ours)} asked for"
+
+
+def _word(value: Any) -> str:  # noqa: ANN401
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return str(value.get("name", value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else f"{value}"
