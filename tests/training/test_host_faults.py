@@ -49,7 +49,7 @@ def test_a_reward_that_is_not_finite_is_refused(tmp_path, monkeypatch):
 FAULTS = {
     "raises": (lambda result: 1 / 0, r"raised ZeroDivisionError \(division by zero\) in step\(\)"),
     "exits": (lambda result: sys.exit(0), r"called exit\(\) in step\(\)"),
-    "earns nothing": (lambda result: (result[0], None, *result[2:]), "NoneType as the reward"),
+    "earns nothing": (lambda result: (result[0], None, *result[2:]), "a reward of type NoneType"),
     "is old": (lambda result: (*result[:3], {}), r"raised ValueError .* in step\(\)"),
     "changes shape": (lambda result: (np.zeros(7), *result[1:]), "an observation of shape"),
 }
