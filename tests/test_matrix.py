@@ -11,7 +11,10 @@ import pytest
 import skillscape
 from skillscape.cli import main
 
-SMALL_DREAMER = {"warmup_steps": 110, "policy_steps": 110, "batch_size": 2, "sequence_length": 4, "imagined_starts": 4}
+SMALL_DREAMER = {
+    "replay": {"warmup_steps": 110, "task_warmup_steps": 110, "batch_size": 2, "sequence_length": 4},
+    "behaviour": {"imagined_starts": 4},
+}
 SMALL_DDPG = {"warmup_steps": 110, "batch_size": 16, "width": 8}
 FAMILIES = {
     "maze": ("maze/square_a", "reach", 2_000, {}, {"number_of_skills": 3}),
