@@ -278,8 +278,9 @@ def test_another_setting_is_refused_by_name_with_both_values(capsys, tmp_path, f
 
 
 def test_settings_in_groups_are_flags_and_are_compared_by_their_names(capsys, tmp_path):
-    line = "pretrain diayn --env maze-pixels/square_a --preset smoke --out runs/x"
-    run(f"{line} --backbone.world.deter 12 --backbone.behaviour.center-rewards --backbone.replay.warmup-steps 1_100")
+    line = "pretrain diayn --env maze-pixels/square_a --out runs/x"
+    flags = "--backbone.world.deter 12 --backbone.behaviour.center-rewards --backbone.replay.warmup-steps 1_100"
+    run(f"{line} --preset smoke {flags}")
     backbone = config(tmp_path, "x")["backbone"]
     assert (backbone["world"]["deter"], backbone["world"]["stoch"]) == (12, 4)
     assert backbone["behaviour"]["center_rewards"] is True

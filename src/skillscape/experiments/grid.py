@@ -1,5 +1,6 @@
 """What is trained: columns of a table × environments × tasks × seeds, as configurations of runs and their folders."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,8 @@ from skillscape.objectives import trainable
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings and the value each of them has; those of a group by names with dots, "world.deter"."""
 NOISE = "env.noise"
+LONGEST_WORDS = 150
+"""Characters that settings may have in the name of a folder, which has at most 255 with method and place."""
 MOST_RUNS = 100_000
 """Runs of a grid; one beyond is a slip of the pen, and would only be counted for hours."""
 
@@ -251,8 +254,16 @@ def _folder(
     Every run of `skillscape reproduce` and `skillscape sweep` is named here, so that they share what they train.
     """
     group = "-".join([config.family.name, preset, *(f"{steps}" for steps in budgets)])
-    words = (f"noise-{value:g}" if name == NOISE else f"{name}={_word(value)}" for name, value in settings.items())
-    return f"{group}/{'-'.join([config.method, *words, _place(config), *rest])}"
+    words = [f"noise-{value:g}" if name == NOISE else f"{name}={_word(value)}" for name, value in settings.items()]
+    return f"{group}/{'-'.join([config.method, *_shortened(words), _place(config), *rest])}"
+
+
+def _shortened(words: list[str]) -> list[str]:
+    """The words as they are, or, where file systems would refuse so long a name, their beginning and a digest."""
+    joined = "-".join(words)
+    if len(joined) <= LONGEST_WORDS:
+        return words
+    return [f"{joined[: LONGEST_WORDS - 9]}-{hashlib.sha256(joined.encode()).hexdigest()[:8]}"]
 
 
 def _place(config: RunConfig) -> str:
