@@ -9,7 +9,7 @@ from skillscape.types import EnvSpec, Sequences, Transitions
 
 def random_batch(config: RunConfig, spec: EnvSpec) -> Transitions | Sequences:
     """A random batch for one learning step of a run."""
-    return _sequences(config, spec) if config.backbone.view == "sequences" else _transitions(config, spec)
+    return _sequences(config, spec) if config.backbone.schedule.sequence_length > 1 else _transitions(config, spec)
 
 
 def _transitions(config: RunConfig, spec: EnvSpec) -> Transitions:

@@ -91,7 +91,7 @@ def replay() -> dict[str, float]:
                 buffer.add(np.zeros(6, "f4"), np.zeros(16, "f4"), 0.0, 1.0, frame)
             buffer.finish()
         found["milliseconds_per_written_step"] = 1e3 * (time.perf_counter() - began) / 5_000
-        episode_index = buffer.mark().episode_index
+        episode_index = buffer.snapshot().episode_index
         for count, length in SEQUENCES:
             drawn = seconds(lambda c=count, n=length: buffer.sample_sequences(c, n, episode_index).reward, 20)  # type: ignore[misc]
             found[f"milliseconds_per_batch_{count}x{length}"] = 1e3 * drawn
@@ -155,7 +155,9 @@ def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     """Milliseconds of a learning step at `laptop` by what the objective is shown; timed in turns."""
     steps: dict[str, Callable[[], Any]] = {}
     for shown in ("imagined", "replayed", "embedded"):
-        step, arguments = learning_step(pretraining(method, "walker-pixels", backbone={"reward_on": shown}))
+        step, arguments = learning_step(
+            pretraining(method, "walker-pixels", backbone={"objective": {"reward_on": shown}})
+        )
         steps[shown] = partial(step, *arguments)
         jax.block_until_ready(steps[shown]())
     found = {shown: 1e3 * one for shown, one in side_by_side(steps, rounds).items()}
@@ -166,14 +168,15 @@ def what_is_scored(method: str, rounds: int) -> dict[str, float]:
 def imagination_alone(backbone: Dreamer, objective: Objective[Any], agent: DreamerAgent) -> Callable[[], Any]:
     """Trajectories from as many states as a learning step imagines from, and what they pass back to the actor."""
     dynamics = agent.world.params.dynamics
-    starts = backbone.imagined_starts or backbone.batch_size * backbone.sequence_length
-    memory, sample = dynamics.initial(starts)
+    starts = backbone.behaviour.imagined_starts or backbone.replay.batch_size * backbone.replay.sequence_length
+    deter, stoch = dynamics.initial(starts)
     skill = objective.skills.sample(jax.random.key(0), starts)
 
     @jax.jit
     def pull(actor: Actor) -> Any:  # noqa: ANN401
         def dreamt(actor: Actor) -> Any:  # noqa: ANN401
-            dream = imagine(dynamics, actor, Latent(memory, sample, sample), skill, backbone.horizon, jax.random.key(1))
+            state = Latent(deter, stoch, stoch)
+            dream = imagine(dynamics, actor, state, skill, backbone.behaviour.horizon, jax.random.key(1))
             return jnp.mean(dream.states.feature)
 
         return jax.grad(dreamt)(actor)
@@ -183,9 +186,11 @@ def imagination_alone(backbone: Dreamer, objective: Objective[Any], agent: Dream
 
 def objective_alone(backbone: Dreamer, objective: Objective[Any], state: Any) -> Callable[[], Any]:  # noqa: ANN401
     """What a learning step asks of the objective: its own steps on replayed pairs, then rewards of imagined states."""
-    replayed = random_experience(objective, backbone, (backbone.batch_size * (backbone.sequence_length - 1),))
-    starts = backbone.imagined_starts or backbone.batch_size * backbone.sequence_length
-    imagined = random_experience(objective, backbone, (backbone.horizon + 1, starts))
+    replayed = random_experience(
+        objective, backbone, (backbone.replay.batch_size * (backbone.replay.sequence_length - 1),)
+    )
+    starts = backbone.behaviour.imagined_starts or backbone.replay.batch_size * backbone.replay.sequence_length
+    imagined = random_experience(objective, backbone, (backbone.behaviour.horizon + 1, starts))
 
     def update(state: Any, key: RandomKey) -> Any:  # noqa: ANN401
         return objective.update(state, replayed, key)
@@ -195,21 +200,21 @@ def objective_alone(backbone: Dreamer, objective: Objective[Any], state: Any) ->
         return state, reward
 
     def rewards(rows: Experience, state: Any, key: RandomKey) -> Any:  # noqa: ANN401
-        if backbone.scored == "all":
+        if backbone.objective.reward_batch == "all":
             return jnp.sum(score(state, (jax.tree.map(lambda part: part.reshape(-1, part.shape[-1]), rows), key))[1])
         return jnp.sum(jax.lax.scan(score, state, (rows, jax.random.split(key, rows.action.shape[0])))[1])
 
     @jax.jit
     def everything(state: Any, key: RandomKey) -> Any:  # noqa: ANN401
         state, metrics = jax.lax.scan(update, state, jax.random.split(key, objective.updates_per_step))
-        judge = jax.value_and_grad(rewards) if backbone.reward_gradient else rewards
+        judge = jax.value_and_grad(rewards) if backbone.objective.reward_gradient else rewards
         return state, metrics, judge(imagined, state, key)
 
     return partial(everything, state, jax.random.key(3))
 
 
 def random_experience(objective: Objective[Any], backbone: Dreamer, shape: tuple[int, ...]) -> Experience:
-    """Standard-normal memories with the right shapes."""
+    """Standard-normal features with the right shapes."""
     width = backbone.objective_spec(WALKER).obs_shape[-1]
     generator = np.random.default_rng(0)
     skills = np.asarray(objective.skills.sample(jax.random.key(0), int(np.prod(shape))))
@@ -228,10 +233,7 @@ def world_loss(backbone: Dreamer, model: WorldModel, batch: Sequences) -> Any:  
         batch._replace(obs=preprocess(batch.obs)),
         jax.random.key(0),
         unit=jnp.ones(()),
-        divergence_scale=backbone.divergence_scale,
-        balance=backbone.balance,
-        free_nats=backbone.free_nats,
-        reward_shapes_model=False,
+        config=backbone.world,
     )
     return value
 

@@ -8,7 +8,9 @@ import numpy as np
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.config import BehaviourConfig, WorldConfig
 from skillscape.backbones.dreamer.networks import fresh_agent
+from skillscape.config_io import overridden
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.optim import TrainState
 from skillscape.types import EnvSpec, Sequences
@@ -16,9 +18,17 @@ from skillscape.types import EnvSpec, Sequences
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLS = 4
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=SKILLS)
-TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1, horizon=3, imagined_starts=6)
+TINY = Dreamer(
+    world=WorldConfig(embedding=5, deter=6, hidden=7, stoch=2, classes=3, units=8, layers=1),
+    behaviour=BehaviourConfig(units=8, layers=1, horizon=3, imagined_starts=6),
+)
 ROWS, TIMES = 3, 4
 KEY = jax.random.key(11)
+
+
+def changed(backbone, **groups):
+    """The backbone with other settings, by group: ``changed(TINY, world={"deter": 8})``."""
+    return overridden(backbone, groups, "backbone")
 
 
 def sequences(objective=SKILLED, seed=0, rows=ROWS, times=TIMES):
@@ -48,6 +58,6 @@ def begun(backbone=TINY, objective=SKILLED, spec=SPEC):
     """An agent and the state of an objective before anything is learned."""
     shapes = jax.eval_shape(lambda: backbone.init(KEY, spec, objective))
     networks = [filled(part.params, seed) for seed, part in enumerate((shapes.world, shapes.actor, shapes.critic))]
-    head = shapes.intrinsic and TrainState.create(backbone.model_transform, filled(shapes.intrinsic.params, 3))
+    head = shapes.reward_head and TrainState.create(backbone.world.optimizer, filled(shapes.reward_head.params, 3))
     state = quick(lambda: objective.init(jax.random.key(1), backbone.objective_spec(spec)))()
     return fresh_agent(backbone, *networks, head, None), state

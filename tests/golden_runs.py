@@ -24,7 +24,7 @@ FILE = Path(__file__).parent / "golden" / "numbers.json"
 WALKER = "walker-sd3"
 """The pre-training that the fine-tunings begin with."""
 DDPG = {"warmup_steps": 200, "batch_size": 32, "width": 16}
-DREAMER = {"warmup_steps": 200, "policy_steps": 200}
+DREAMER = {"replay": {"warmup_steps": 200, "task_warmup_steps": 200}}
 
 
 def _maze(method: str) -> Callable[[Path, Path], Any]:
@@ -60,7 +60,11 @@ CASES: dict[str, Callable[[Path, Path], Any]] = {
     "maze-pixels-sd3": _host("sd3", "maze-pixels/square_a", 600, DREAMER),
     # Two skills: every evaluation draws an episode of each, without a graphics card.
     "walker-pixels-diayn": _host(
-        "diayn", "walker-pixels", 1_100, {**DREAMER, "warmup_steps": 1_000}, number_of_skills=2
+        "diayn",
+        "walker-pixels",
+        1_100,
+        {"replay": {"warmup_steps": 1_000, "task_warmup_steps": 200}},
+        number_of_skills=2,
     ),
 }
 """What is trained, in an order in which each comes after what it needs: out folder, folder of the others."""

@@ -5,9 +5,20 @@ from dataclasses import asdict
 
 import pytest
 
+from skillscape.backbones.dreamer import BehaviourConfig, Dreamer, ReplayConfig, WorldConfig
 from skillscape.backbones.ppo import PPO
 from skillscape.config import EvaluationConfig
-from skillscape.config_io import check_unchanged, differences, from_fields, overridden, plain
+from skillscape.config_io import (
+    as_json,
+    check_unchanged,
+    differences,
+    from_fields,
+    nested,
+    overridden,
+    plain,
+    setting,
+    setting_names,
+)
 from skillscape.errors import UserError
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.sd3 import SD3
@@ -15,9 +26,15 @@ from skillscape.objectives.sd3 import SD3
 # From JSON
 
 
-@pytest.mark.parametrize("part", [PPO(hidden=(3,), clip=0.5), SD3(floor=-2.5, clip_norm=None), EvaluationConfig(7, 8)])
+NESTED = Dreamer(world=WorldConfig(deter=64), behaviour=BehaviourConfig(horizon=5))
+
+
+@pytest.mark.parametrize(
+    "part", [PPO(hidden=(3,), clip=0.5), SD3(floor=-2.5, clip_norm=None), EvaluationConfig(7, 8), NESTED]
+)
 def test_settings_read_back_from_json(part):
     assert from_fields(type(part), json.loads(json.dumps(asdict(part)))) == part
+    assert as_json(part) == json.loads(json.dumps(asdict(part)))
 
 
 @pytest.mark.parametrize("name", ["hidden", "clip"])
@@ -50,12 +67,60 @@ def test_a_wrong_field_or_type_is_refused_by_its_name(kind, name, value):
         from_fields(kind, {name: value})
 
 
+@pytest.mark.parametrize(
+    ("world", "answer"),
+    [({"deter": "wide"}, "WorldConfig.deter cannot be 'wide'"), ({"memory": 8}, "WorldConfig has no setting 'memory'")],
+)
+def test_a_wrong_field_of_a_group_is_refused_by_its_name(world, answer):
+    with pytest.raises(UserError, match=answer):
+        from_fields(Dreamer, {"world": world})
+    with pytest.raises(UserError, match=r"Dreamer\.world cannot be 5"):
+        from_fields(Dreamer, {"world": 5})
+
+
 # In place of others
 
 
 def test_some_fields_are_replaced_and_the_others_kept():
     assert overridden(DIAYN(7, (8,)), {"hidden": [16, 4]}, "objective") == DIAYN(7, (16, 4))
     assert overridden(DIAYN(7), {}, "objective") == DIAYN(7)
+
+
+def test_settings_of_a_group_are_replaced_and_its_others_kept():
+    changed = overridden(NESTED, {"world": {"stoch": 4}, "replay": {"batch_size": 2}}, "backbone")
+    assert changed == Dreamer(WorldConfig(deter=64, stoch=4), BehaviourConfig(horizon=5), replay=ReplayConfig(2))
+    assert overridden(NESTED, {"world": WorldConfig(stoch=4)}, "backbone").world == WorldConfig(stoch=4)
+    assert overridden(NESTED, {"world": {}}, "backbone") == NESTED
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ({"world": {"detr": 5}}, "backbone.world.detr is not a setting of WorldConfig; did you mean 'deter'?"),
+        ({"deter": 5}, "backbone.deter is not a setting of Dreamer; did you mean 'world.deter'?"),
+        ({"learning_rate": 1.0}, "did you mean 'world.learning_rate' or 'behaviour.learning_rate'?"),
+        ({"memory": 5}, "backbone.memory is not a setting of Dreamer; known are world, behaviour, objective, replay."),
+        ({"world": {"deter": "wide"}}, "WorldConfig.deter cannot be 'wide'"),
+        ({"world": 5}, "backbone.world takes settings by their names, such as {'encoder': …}, not 5."),
+    ],
+)
+def test_what_does_not_fit_in_a_group_is_one_sentence(values, answer):
+    with pytest.raises(UserError) as caught:
+        overridden(NESTED, values, "backbone")
+    assert answer in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_of_groups_have_names_with_dots():
+    assert list(setting_names(EvaluationConfig())) == ["every", "episodes"]
+    names = list(setting_names(NESTED))
+    assert {"world.deter", "behaviour.horizon", "objective.features", "replay.capacity"} <= set(names)
+    assert not {"world", "deter"} & set(names)
+    assert setting(NESTED, "world.deter") == 64
+    assert nested([("clip", 1), ("world.deter", 2), ("world.stoch", 3)]) == {
+        "clip": 1,
+        "world": {"deter": 2, "stoch": 3},
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,6 +182,16 @@ def test_what_no_file_can_hold_is_refused_by_its_name(value):
             {"objective": {"name": "sd3", "width": 8}},
             {"objective": {"name": "cic", "hidden": [8]}},
             ["objective.name: sd3 in the run, cic asked for"],
+        ),
+        (
+            {"backbone": {"name": "dreamer", "world": {"deter": 200, "stoch": 32}}},
+            {"backbone": {"name": "dreamer", "world": {"deter": 300, "stoch": 32}}},
+            ["backbone.world.deter: 200 in the run, 300 asked for"],
+        ),
+        (
+            {"backbone": {"name": "dreamer", "world": {"deter": 200}}},
+            {"backbone": {"name": "sac", "tau": 0.1}},
+            ["backbone.name: dreamer in the run, sac asked for"],
         ),
         ({"objective": None}, {"objective": {"name": "cic"}}, ["objective: none in the run, cic asked for"]),
         ({"phase": "a", "task": None}, {"phase": "b", "task": "c"}, ["phase: a in the run, b asked for"]),

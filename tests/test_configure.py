@@ -13,6 +13,7 @@ from skillscape import presets
 from skillscape.api import finetune, load_seeds, pretrain, train
 from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.ppo import PPO
+from skillscape.config_io import overridden
 from skillscape.configure import finetuning, from_scratch, of_seeds, pretraining, standing_config
 from skillscape.errors import UserError
 from skillscape.objectives.diayn import DIAYN
@@ -411,7 +412,7 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute():
     base = configuration("aps", "gym/toys:Pictured-v0")
     told = {"source": "aps", "snapshot": 5}
     assert finetuning(base, **told).strategy.infers
-    other = replace(base, backbone=replace(base.backbone, reward_on="replayed"))
+    other = replace(base, backbone=overridden(base.backbone, {"objective": {"reward_on": "replayed"}}, "backbone"))
     with pytest.raises(UserError, match="aps scored what fine-tuning does not compute, so no skill can be inferred"):
         finetuning(other, **told)
     assert not finetuning(other, skill="random", **told).strategy.infers

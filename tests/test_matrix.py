@@ -11,7 +11,10 @@ import pytest
 import skillscape
 from skillscape.cli import main
 
-SMALL_DREAMER = {"warmup_steps": 110, "policy_steps": 110, "batch_size": 2, "sequence_length": 4, "imagined_starts": 4}
+SMALL_DREAMER = {
+    "replay": {"warmup_steps": 110, "task_warmup_steps": 110, "batch_size": 2, "sequence_length": 4},
+    "behaviour": {"imagined_starts": 4},
+}
 SMALL_DDPG = {"warmup_steps": 110, "batch_size": 16, "width": 8}
 FAMILIES = {
     "maze": ("maze/square_a", "reach", 2_000, {}, {"number_of_skills": 3}),
@@ -185,13 +188,19 @@ def test_a_report_shows_all_of_it(family, trained, finetuned, scratch, tmp_path,
         assert "coverage" in rows
 
 
+def _toml(table, prefix=""):
+    """The lines of a table, those of groups inside it by names with dots."""
+    return "".join(
+        _toml(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key} = {value}\n"
+        for key, value in table.items()
+    )
+
+
 def test_a_sweep_trains_it(family, tmp_path):
     env, task, steps, backbone, objective = FAMILIES[family]
     spec = tmp_path / "tiny.toml"
     tables = {"objective": objective, "backbone": backbone, "evaluation": {"every": steps, "episodes": 2}}
-    lines = [
-        f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in table.items()) for name, table in tables.items()
-    ]
+    lines = [f"[{name}]\n{_toml(table)}" for name, table in tables.items()]
     spec.write_text(
         f'methods = ["diayn"]\nenvs = ["{env}"]\ntasks = {json.dumps([task or env])}\npreset = "smoke"\n'
         f"steps = {steps}\nfinetuning_steps = {_task_steps(family)}\n" + "".join(lines)

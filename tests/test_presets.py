@@ -24,56 +24,59 @@ BUDGET = {
     "evaluation_episodes": 10,
     "snapshots": (50_000, 250_000, 500_000, 1_000_000),
 }
-MODEL = {
-    "encoder": "convolutions",
-    "depth": 48,
-    "standardise_frames": False,
-    "memory": 200,
-    "hidden": 200,
-    "groups": 32,
-    "classes": 32,
-    "units": 400,
-    "layers": 4,
-    "skill_scale": 1.0,
-    "activation": "elu",
-    "uniform_mix": 0.0,
-    "divergence_scale": 1.0,
-    "balance": 0.8,
-    "free_nats": 1.0,
-    "predict_ends": False,
-    "model_learning_rate": 3e-4,
+OPTIMIZER = {"epsilon": 1e-5, "clip_norm": 100.0, "weight_decay": 1e-6}
+HEADS = {"units": 400, "layers": 4, "activation": "elu"}
+REFERENCE = {
+    "world": {
+        "encoder": "convolutions",
+        "depth": 48,
+        "normalize_images": False,
+        "deter": 200,
+        "hidden": 200,
+        "stoch": 32,
+        "classes": 32,
+        "unimix": 0.0,
+        "kl_scale": 1.0,
+        "kl_balance": 0.8,
+        "free_nats": 1.0,
+        "continue_head": False,
+        "learning_rate": 3e-4,
+        **HEADS,
+        **OPTIMIZER,
+    },
+    "behaviour": {
+        "skill_scale": 1.0,
+        "imagined_starts": 0,
+        "horizon": 15,
+        "discount": 0.99,
+        "discount_lambda": 0.95,
+        "reward_norm_momentum": 0.95,
+        "critic": "normal",
+        "actor_output_l2": 0.0,
+        "center_rewards": False,
+        "target_every": 100,
+        "learning_rate": 8e-5,
+        **HEADS,
+        **OPTIMIZER,
+    },
+    "replay": {
+        "batch_size": 50,
+        "sequence_length": 50,
+        "update_every": 5,
+        "warmup_steps": 2_000,
+        "capacity": 1_000_000,
+    },
 }
-BEHAVIOUR = {
-    "imagined_starts": 0,
-    "horizon": 15,
-    "discount": 0.99,
-    "trace_decay": 0.95,
-    "reward_rate": 0.95,
-    "critic": "normal",
-    "restraint": 0.0,
-    "centred": False,
-    "target_every": 100,
-    "learning_rate": 8e-5,
-    "epsilon": 1e-5,
-    "clip_norm": 100.0,
-    "decay": 1e-6,
+PRETRAINING = {
+    "world": {"reward_head_gradient": False},
+    "objective": {"imagined_skills": "fresh"},
+    "replay": {"warmup_policy": False},
 }
-SCHEDULE = {
-    "batch_size": 50,
-    "sequence_length": 50,
-    "update_every": 5,
-    "warmup_steps": 2_000,
-    "replay_capacity": 1_000_000,
-}
-PRETRAINING = {"reward_shapes_model": False, "warmup_policy": False, "imagined_skills": "fresh"}
 FINETUNING = {
-    "entropy": 1e-4,
-    "normalise": "none",
-    "reward_shapes_model": True,
-    "warmup_policy": True,
-    "reward_on": "imagined",
-    "reward_gradient": True,
-    "imagined_skills": "replayed",
+    "world": {"reward_head_gradient": True},
+    "behaviour": {"entropy": 1e-4, "normalize": "none"},
+    "objective": {"reward_on": "imagined", "reward_gradient": True, "imagined_skills": "replayed"},
+    "replay": {"warmup_policy": True},
 }
 
 
@@ -85,18 +88,24 @@ def check(part, table):
     assert {name: getattr(part, name) for name in table} == table
 
 
+def check_groups(backbone, *tables):
+    for table in tables:
+        for group, settings in table.items():
+            check(getattr(backbone, group), settings)
+
+
 @pytest.mark.parametrize("method", registry())
 def test_the_paper_preset_from_images_is_the_reference(method):
     chosen = paper(method)
     check(chosen, BUDGET)
-    check(chosen.backbone, MODEL | BEHAVIOUR | SCHEDULE | PRETRAINING)
-    check(chosen.backbone.task_config(pretrained=True), MODEL | BEHAVIOUR | SCHEDULE | FINETUNING)
+    check_groups(chosen.backbone, REFERENCE, PRETRAINING)
+    check_groups(chosen.backbone.task_config(pretrained=True), REFERENCE, FINETUNING)
     # Whoever learns a task from scratch knows no better than chance at first.
-    check(paper(None).backbone, MODEL | BEHAVIOUR | SCHEDULE | FINETUNING | {"warmup_policy": False})
+    check_groups(paper(None).backbone, REFERENCE, {**FINETUNING, "replay": {"warmup_policy": False}})
 
 
 @pytest.mark.parametrize(
-    ("method", "entropy", "normalise", "climbed"),
+    ("method", "entropy", "normalize", "climbed"),
     [
         ("icm", 0.0, "rewards", True),
         ("disagreement", 0.0, "rewards", True),
@@ -108,8 +117,9 @@ def test_the_paper_preset_from_images_is_the_reference(method):
         ("diayn", 0.1, "rewards", True),
     ],
 )
-def test_what_goes_with_a_method_is_as_in_the_reference(method, entropy, normalise, climbed):
-    check(paper(method).backbone, {"entropy": entropy, "normalise": normalise, "reward_gradient": climbed})
+def test_what_goes_with_a_method_is_as_in_the_reference(method, entropy, normalize, climbed):
+    behaviour, objective = {"entropy": entropy, "normalize": normalize}, {"reward_gradient": climbed}
+    check_groups(paper(method).backbone, {"behaviour": behaviour, "objective": objective})
 
 
 def test_a_skill_lasts_a_hundred_frames():

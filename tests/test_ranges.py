@@ -6,6 +6,7 @@ from typing import Annotated
 import pytest
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.config import BehaviourConfig, ReplayConfig
 from skillscape.backbones.ppo import PPO
 from skillscape.config import EvaluationConfig
 from skillscape.errors import UserError
@@ -21,16 +22,40 @@ from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range, check_ran
         (PPO(episodes=0), "backbone", "--backbone.episodes must be above zero"),
         (PPO(hidden=(8, 0)), "backbone", "--backbone.hidden must be above zero"),
         (PPO(entropy=-0.1), "backbone", "--backbone.entropy must be zero or more"),
-        (Dreamer(restraint=-1.0), "backbone", "--backbone.restraint must be zero or more"),
-        (Dreamer(centre_rate=1.5), "backbone", "--backbone.centre-rate must be between 0 and 1"),
+        (
+            Dreamer(behaviour=BehaviourConfig(actor_output_l2=-1.0)),
+            "backbone",
+            "--backbone.behaviour.actor-output-l2 must be zero or more",
+        ),
+        (
+            Dreamer(behaviour=BehaviourConfig(center_momentum=1.5)),
+            "backbone",
+            "--backbone.behaviour.center-momentum must be between 0 and 1",
+        ),
         (SD3(number_of_skills=-1), "objective", "--objective.number-of-skills must be above zero"),
         (SD3(number_of_skills=2**40), "objective", "--objective.number-of-skills must be at most 2147483647"),
         (SD3(clip_norm=-1.0), "objective", "--objective.clip-norm must be above zero"),
         (SD3(floor=float("nan")), "objective", "--objective.floor must be a finite number"),
-        (Dreamer(sequence_length=1), "backbone", "--backbone.sequence-length must be at least 2 .*pairs.*, not 1"),
-        (Dreamer(sequence_length=0), "backbone", "--backbone.sequence-length must be at least 2 .*, not 0"),
-        (Dreamer(horizon=1), "backbone", "--backbone.horizon must be at least 2 .*, not 1"),
-        (Dreamer(horizon=-1), "backbone", "--backbone.horizon must be at least 2 .*, not -1"),
+        (
+            Dreamer(replay=ReplayConfig(sequence_length=1)),
+            "backbone",
+            "--backbone.replay.sequence-length must be at least 2 .*pairs.*, not 1",
+        ),
+        (
+            Dreamer(replay=ReplayConfig(sequence_length=0)),
+            "backbone",
+            "--backbone.replay.sequence-length must be at least 2 .*, not 0",
+        ),
+        (
+            Dreamer(behaviour=BehaviourConfig(horizon=1)),
+            "backbone",
+            "--backbone.behaviour.horizon must be at least 2 .*, not 1",
+        ),
+        (
+            Dreamer(behaviour=BehaviourConfig(horizon=-1)),
+            "backbone",
+            "--backbone.behaviour.horizon must be at least 2 .*, not -1",
+        ),
         (EvaluationConfig(every=0), "evaluation", "--evaluation.every must be above zero"),
         (EvaluationConfig(episodes=10**5), "evaluation", "--evaluation.episodes must be between 1 and 10,000"),
     ],
@@ -40,7 +65,14 @@ def test_settings_out_of_range_are_refused_by_the_name_of_their_flag(part, prefi
         check_ranges(part, prefix)
 
 
-@pytest.mark.parametrize("part", [SD3(floor=-5.0, clip_norm=None), Dreamer(sequence_length=2, horizon=2), PPO()])
+@pytest.mark.parametrize(
+    "part",
+    [
+        SD3(floor=-5.0, clip_norm=None),
+        Dreamer(behaviour=BehaviourConfig(horizon=2), replay=ReplayConfig(sequence_length=2)),
+        PPO(),
+    ],
+)
 def test_what_is_just_possible_is_in_range(part):
     check_ranges(part)
 

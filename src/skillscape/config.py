@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from skillscape import backbones, objectives
 from skillscape.backbones.base import Backbone, TooShort, VectorBackbone
-from skillscape.config_io import from_fields, plain
+from skillscape.config_io import as_json, from_fields, plain
 from skillscape.envs.base import EnvFamily, HostEnv, JaxEnv
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.envs.registry import family_of, host_env, make_env
@@ -139,10 +139,6 @@ class RunConfig:
 
     def check(self) -> None:
         """Refuse what cannot be trained in any environment."""
-        if self.objective is not None:
-            check_ranges(self.objective, "objective")
-        check_ranges(self.backbone, "backbone")
-        check_ranges(self.evaluation, "evaluation")
         check_ranges(self, flags=_FLAGS)
         if not 0 <= self.seed <= LARGEST_INTEGER:
             raise UserError(f"--seed must be between 0 and {LARGEST_INTEGER}, not {self.seed}.")
@@ -233,11 +229,7 @@ def flag_at_most(short: TooShort) -> str:
 
 
 def _named(part: Any) -> dict[str, Any]:  # noqa: ANN401  an objective or a backbone
-    return {"name": part.name, **{name: _plain(value) for name, value in vars(part).items()}}
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    return list(value) if isinstance(value, tuple) else value
+    return {"name": part.name, **as_json(part)}
 
 
 def _rebuilt(known: Mapping[str, type[Part]], values: Mapping[str, Any], what: str) -> Part:

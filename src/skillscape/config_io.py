@@ -3,7 +3,7 @@
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,16 +67,68 @@ def plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def overridden(part: T, values: Mapping[str, Any], key: str) -> T:
-    """A dataclass with some fields replaced; ``key``, such as "objective", names it in a refusal."""
+    """A dataclass with some fields replaced, those of nested dataclasses by mappings: {"world": {"deter": 64}}.
+
+    ``key``, such as "objective", names the dataclass in a refusal.
+    """
     if not isinstance(values, Mapping):
         raise UserError(f"{key} takes settings by their names, such as {{{_first(part)!r}: …}}, not {values!r}.")
     known = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name in values:
         if name not in known:
-            near = nearest(str(name), known, cutoff=0.6)
-            hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}."
-            raise UserError(f"{key}.{name} is not a setting of {type(part).__name__}; {hint}")
-    return from_fields(type(part), {**vars(part), **values}) if values else part
+            raise UserError(f"{key}.{name} is not a setting of {type(part).__name__}; {_hint(part, str(name))}")
+    built = {
+        name: overridden(own, value, f"{key}.{name}")
+        if is_dataclass(own := vars(part)[name]) and not isinstance(value, type(own))
+        else value
+        for name, value in values.items()
+    }
+    return from_fields(type(part), {**vars(part), **built}) if values else part
+
+
+def _hint(part: Any, name: str) -> str:  # noqa: ANN401  any dataclass
+    """What may have been meant by a name that is no setting: one of a nested dataclass, or one spelled alike."""
+    known = [field.name for field in fields(part)]
+    nested = [path for path in setting_names(part) if path.rpartition(".")[2] == name]
+    near = nearest(name, known, cutoff=0.6)
+    meant = nested or ([near] if near else [])
+    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else f"known are {', '.join(known)}."
+
+
+def setting_names(part: Any) -> Iterator[str]:  # noqa: ANN401  any dataclass
+    """The names of all settings, those of nested dataclasses with dots: "world.deter"."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            yield from (f"{field.name}.{name}" for name in setting_names(value))
+        else:
+            yield field.name
+
+
+def setting(part: Any, name: str) -> Any:  # noqa: ANN401  any dataclass
+    """The value of a setting by its name with dots."""
+    for step in name.split("."):
+        part = vars(part)[step]
+    return part
+
+
+def nested(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Settings by names with dots as nested mappings, as ``overridden`` takes them."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        *groups, last = name.split(".")
+        inner = found
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = value
+    return found
+
+
+def as_json(value: Any) -> Any:  # noqa: ANN401  a setting
+    """A setting as JSON has it: tuples as lists, nested dataclasses as dictionaries."""
+    if is_dataclass(value):
+        return {name: as_json(entry) for name, entry in vars(value).items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _first(part: Any) -> str:  # noqa: ANN401  any dataclass
@@ -108,17 +160,26 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]
         if name == "definition":
             found.append("the file of the environment has changed since")
         elif isinstance(mine, dict) and isinstance(there, dict):
-            changed = [setting for setting in {**there, **mine} if mine.get(setting) != there.get(setting)]
             # Another method has other settings: its name says it all.
-            named = ["name"] if "name" in changed else changed
-            found += [_difference(f"{name}.{setting}", there.get(setting), mine.get(setting)) for setting in named]
+            own = ["name"] if mine.get("name") != there.get("name") else [*{**there, **mine}]
+            for entry in own:
+                found += _differing(f"{name}.{entry}", there.get(entry), mine.get(entry))
         else:
-            found.append(_difference(name, there, mine))
+            found += _differing(name, there, mine)
     return found
 
 
-def _difference(name: str, theirs: Any, ours: Any) -> str:  # noqa: ANN401
-    return f"{name}: {_word(theirs)} in the run, {_word(ours)} asked for"
+def _differing(name: str, theirs: Any, ours: Any) -> list[str]:  # noqa: ANN401
+    """Where two values differ, in words; dictionaries entry by entry, "world.deter: 200 in the run, …"."""
+    if theirs == ours:
+        return []
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return [
+            line
+            for entry in {**theirs, **ours}
+            for line in _differing(f"{name}.{entry}", theirs.get(entry), ours.get(entry))
+        ]
+    return [f"{name}: {_word(theirs)} in the run, {_word(ours)} asked for"]
 
 
 def _word(value: Any) -> str:  # noqa: ANN401

@@ -3,7 +3,7 @@
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -36,7 +36,7 @@ _NO_FLAGS: Mapping[str, str] = MappingProxyType({})
 
 
 def check_ranges(settings: Any, prefix: str = "", flags: Mapping[str, str] = _NO_FLAGS) -> None:  # noqa: ANN401
-    """Refuse numbers of a dataclass that are not finite or outside their range.
+    """Refuse numbers of a dataclass, and of those nested in it, that are not finite or outside their range.
 
     ``prefix`` stands before a field's name in the sentence; ``flags``: fields whose flag has another name.
     """
@@ -45,6 +45,9 @@ def check_ranges(settings: Any, prefix: str = "", flags: Mapping[str, str] = _NO
         value = getattr(settings, field.name)
         name = flags.get(field.name, field.name.replace("_", "-"))
         flag = f"--{prefix}{'.' if prefix else ''}{name}"
+        if is_dataclass(value):
+            check_ranges(value, flag.removeprefix("--"))
+            continue
         metadata = getattr(hints[field.name], "__metadata__", ())
         ranges = [entry for entry in metadata if isinstance(entry, Range)]
         for entry in value if isinstance(value, tuple) else (value,):

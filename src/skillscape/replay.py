@@ -298,7 +298,7 @@ def _on_disk(folder: Path, name: str, kind: np.dtype[Any], shape: tuple[int, ...
             partial.unlink(missing_ok=True)
             raise UserError(
                 f"There is no room for the replay buffer, {size / 1e6:,.0f} MB in {path.parent} ({error.strerror}); "
-                "free some or lower --backbone.replay-capacity."
+                "free some or lower --backbone.replay-capacity (Dreamer: --backbone.replay.capacity)."
             ) from error
     if path.stat().st_size != size:
         raise UserError(f"{path} is damaged: it has another size than the run asks for.")

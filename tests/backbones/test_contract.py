@@ -1,7 +1,9 @@
 """What holds for every backbone: how it is found, what it may be set to, and what it draws from the replay buffer."""
 
+import inspect
 import math
-from dataclasses import dataclass, fields, replace
+import re
+from dataclasses import dataclass, fields, is_dataclass
 
 import jax
 import numpy as np
@@ -10,9 +12,10 @@ import pytest
 from skillscape.backbones import register, registry
 from skillscape.backbones.base import Backbone, TooShort
 from skillscape.backbones.ddpg import DDPG
-from skillscape.backbones.dreamer import Dreamer
+from skillscape.backbones.dreamer import Dreamer, ReplayConfig
 from skillscape.backbones.ppo import PPO
 from skillscape.backbones.sac import SAC
+from skillscape.config_io import nested, overridden, setting, setting_names
 from skillscape.errors import UserError
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.ranges import check_ranges
@@ -84,16 +87,39 @@ FREE = {"value_weight", "min_concentration", "entropy_scale"}
 def settings():
     """Every numeric field of every backbone, with a value of its own type."""
     for name, kind in registry().items():
-        for field in fields(kind):
-            value = getattr(kind(), field.name)
+        for field in setting_names(kind()):
+            value = setting(kind(), field)
             if not isinstance(value, (bool, str)):
-                yield pytest.param(kind(), field.name, value, id=f"{name}-{field.name}")
+                yield pytest.param(kind(), field, value, id=f"{name}-{field}")
+
+
+def with_setting(backbone, field, value):
+    """The backbone with another value, in range or not, of a setting by its name with dots."""
+    return overridden(backbone, nested([(field, value)]), "backbone")
 
 
 def said(backbone, field, value):
     with pytest.raises(UserError, match="must be") as caught:
-        check_ranges(replace(backbone, **{field: value}), "backbone")
+        check_ranges(with_setting(backbone, field, value), "backbone")
     return str(caught.value)
+
+
+def configs():
+    """Every backbone's class and, where its settings are in groups, the class of each group."""
+    for kind in registry().values():
+        yield kind
+        yield from (type(value) for value in vars(kind()).values() if is_dataclass(value))
+
+
+@pytest.mark.parametrize("kind", list(configs()), ids=lambda kind: kind.__name__)
+def test_every_setting_has_a_help_text_that_stands_alone(kind):
+    source = "".join(inspect.getsource(base) for base in reversed(kind.__mro__) if is_dataclass(base))
+    for field in fields(kind):
+        text = re.search(rf'^    {field.name}: .*\n    """(.+?)["\n]', source, re.MULTILINE)
+        assert text is not None, field.name
+        assert len(text[1].split()) >= 4, (field.name, text[1])
+        assert text[1][0].isupper(), (field.name, text[1])
+        assert text[1].endswith("."), (field.name, text[1])
 
 
 @EVERY_BACKBONE
@@ -108,7 +134,7 @@ def test_every_number_has_a_range(backbone, field, value):
     huge = (2**31,) if isinstance(value, tuple) else 2**31 if isinstance(value, int) else math.inf
     assert said(backbone, field, huge).startswith(flag)
     if field in FREE:
-        check_ranges(replace(backbone, **{field: -1.0}), "backbone")
+        check_ranges(with_setting(backbone, field, -1.0), "backbone")
         return
     sentence = said(backbone, field, (8, -1) if isinstance(value, tuple) else -1)
     words = next(words for words in WRONG if words in sentence)
@@ -124,9 +150,19 @@ def test_every_number_has_a_range(backbone, field, value):
         (SAC(), "tau", 1.5, "--backbone.tau must be between 0 and 1, not 1.5."),
         (DDPG(), "discount", 1.01, "--backbone.discount must be between 0 and 1, not 1.01."),
         (PPO(), "hidden", (64, 0), "--backbone.hidden must be above zero, not 0."),
-        (Dreamer(), "layers", 101, "--backbone.layers must be at most 100, not 101."),
-        (Dreamer(), "horizon", 1, "--backbone.horizon must be at least 2 (an action is judged by the return"),
-        (Dreamer(), "sequence_length", 1, "--backbone.sequence-length must be at least 2 (objectives learn from pairs"),
+        (Dreamer(), "world.layers", 101, "--backbone.world.layers must be at most 100, not 101."),
+        (
+            Dreamer(),
+            "behaviour.horizon",
+            1,
+            "--backbone.behaviour.horizon must be at least 2 (an action is judged by the return",
+        ),
+        (
+            Dreamer(),
+            "replay.sequence_length",
+            1,
+            "--backbone.replay.sequence-length must be at least 2 (objectives learn from pairs",
+        ),
     ],
 )
 def test_a_refusal_names_the_flag_and_what_it_must_be(backbone, field, value, sentence):
@@ -138,7 +174,7 @@ def test_a_refusal_names_the_flag_and_what_it_must_be(backbone, field, value, se
 SMALL = {
     "ddpg": DDPG(width=8, batch_size=5),
     "sac": SAC(hidden=(8,), batch_size=5),
-    "dreamer": Dreamer(batch_size=3, sequence_length=4),
+    "dreamer": Dreamer(replay=ReplayConfig(batch_size=3, sequence_length=4)),
 }
 
 
@@ -205,8 +241,12 @@ def test_nothing_is_drawn_before_an_episode_is_complete(name):
         (DDPG(batch_size=2, nstep=3), (2, 3), None),
         (DDPG(batch_size=2, nstep=1), (1,), None),
         (SAC(batch_size=2), (1,), None),
-        (Dreamer(batch_size=2, sequence_length=5), (3, 2), TooShort("sequences of 5 states", "sequence_length", 4)),
-        (Dreamer(batch_size=2, sequence_length=5), (3, 4), None),
+        (
+            Dreamer(replay=ReplayConfig(batch_size=2, sequence_length=5)),
+            (3, 2),
+            TooShort("sequences of 5 states", "replay.sequence_length", 4),
+        ),
+        (Dreamer(replay=ReplayConfig(batch_size=2, sequence_length=5)), (3, 4), None),
     ],
 )
 def test_episodes_that_are_too_short_are_not_drawn_from_and_the_setting_to_lower_is_named(backbone, lengths, answer):
@@ -214,7 +254,7 @@ def test_episodes_that_are_too_short_are_not_drawn_from_and_the_setting_to_lower
     assert backbone.too_short(max(lengths)) == answer
     assert (backbone.sample(replay, replay.snapshot().episode_index, 1) is None) == (answer is not None)
     if answer is not None:
-        lowered = replace(backbone, **{answer.setting: answer.most})
+        lowered = with_setting(backbone, answer.setting, answer.most)
         assert lowered.too_short(max(lengths)) is None
 
 
@@ -236,8 +276,9 @@ def test_ppo_learns_on_policy_from_whole_episodes():
 def test_the_others_learn_from_replay_step_by_step(name):
     backbone = registry()[name]()
     assert backbone.steps_per_iteration(SPEC) == 1
-    assert backbone.schedule.batch_size == backbone.batch_size
-    assert backbone.schedule.capacity == backbone.replay_capacity
+    group = "replay." if name == "dreamer" else ""
+    assert backbone.schedule.batch_size == setting(backbone, f"{group}batch_size")
+    assert backbone.schedule.capacity == setting(backbone, "replay.capacity" if group else "replay_capacity")
 
 
 @pytest.mark.parametrize("name", ["ddpg", "ppo", "sac"])

@@ -1,7 +1,6 @@
 """Dreamer as a whole: acting, learning with every objective, fine-tuning, and tasks whose best return is known."""
 
 import dataclasses
-from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -9,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dreams import KEY, ROWS, SKILLED, SKILLS, SPEC, TIMES, TINY, begun, sequences
+from dreams import KEY, ROWS, SKILLED, SKILLS, SPEC, TIMES, TINY, begun, changed, sequences
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.config import BehaviourConfig, ReplayConfig, WorldConfig
 from skillscape.backbones.dreamer.objective_interface import (
     fit_reward_head,
     imagined_starts,
@@ -115,34 +115,40 @@ def test_every_method_learns(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["metra", "becl", "rnd", "sd3"])
 def test_methods_learn_from_replayed_observations(method):
-    check_learned(replace(TINY, reward_on="replayed"), small(method))
+    check_learned(changed(TINY, objective={"reward_on": "replayed"}), small(method))
 
 
 @pytest.mark.slow
 def test_successor_features_and_skills_from_a_box_learn():
     check_learned(TINY, registry()["aps"](hidden=(8,)))
-    check_learned(replace(TINY, reward_on="replayed"), small("cic", skill_dim=5))
+    check_learned(changed(TINY, objective={"reward_on": "replayed"}), small("cic", skill_dim=5))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
-        {"uniform_mix": 0.01, "normalise": "returns", "critic": "two-hot"},
-        {"lent": "memory and probabilities", "standardise": False, "scored": "all"},
-        {"reward_gradient": False, "predict_ends": True, "imagined_starts": 0},
+        {"world": {"unimix": 0.01}, "behaviour": {"normalize": "returns", "critic": "two-hot"}},
+        {"objective": {"features": "deter+stoch", "standardize": False, "reward_batch": "all"}},
+        {
+            "objective": {"reward_gradient": False},
+            "world": {"continue_head": True},
+            "behaviour": {"imagined_starts": 0},
+        },
     ],
-    ids=lambda changes: next(iter(changes)),
+    ids=["unimix", "features", "continue_head"],
 )
 def test_every_option_learns(changes):
-    check_learned(replace(TINY, **changes), small("diayn"))
+    check_learned(changed(TINY, **changes), small("diayn"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["convolutions", "patches"])
 @pytest.mark.parametrize("reward_on", ["imagined", "replayed", "embedded"])
 def test_images_are_learned_from(encoder, reward_on):
-    backbone = replace(TINY, encoder=encoder, reward_on=reward_on, depth=2, patch=16, patch_width=4)
+    backbone = changed(
+        TINY, world={"encoder": encoder, "depth": 2, "patch": 16, "patch_width": 4}, objective={"reward_on": reward_on}
+    )
     objective, spec = small("diayn"), EnvSpec((64, 64, 3), 2, 10)
     images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (ROWS, TIMES, 64, 64, 3)), jnp.uint8)
     batch = sequences(objective)._replace(obs=images)
@@ -150,7 +156,7 @@ def test_images_are_learned_from(encoder, reward_on):
     assert all(np.isfinite(value) for value in metrics.values())
 
 
-FRAMES = replace(TINY, encoder="patches", patch=16, patch_width=4, reward_on="replayed")
+FRAMES = changed(TINY, world={"encoder": "patches", "patch": 16, "patch_width": 4}, objective={"reward_on": "replayed"})
 FRAME = EnvSpec((16, 16, 3), 2, 10)
 
 
@@ -174,7 +180,7 @@ def test_objectives_learn_from_the_frames_themselves(method):
     before, now = (getattr(one, model).params.obs_encoder for one in (state, learned_state))
     assert len(before.layers) == 2
     assert not any(np.array_equal(old, new) for old, new in zip(leaves(before), leaves(now), strict=True))
-    assert not same(agent.intrinsic.params, after.intrinsic.params)
+    assert not same(agent.reward_head.params, after.reward_head.params)
 
 
 # What objectives see
@@ -207,7 +213,7 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
     batch = sequences()
     agent, _ = begun()
     posterior, _ = inferred(agent.world.params, batch)
-    plain = replace(TINY, standardise=False)
+    plain = changed(TINY, objective={"standardize": False})
     found, feature = replayed_pairs(plain, posterior, batch)
     memory = np.asarray(posterior.states.deter)
     rows = ROWS * (TIMES - 1)
@@ -229,13 +235,15 @@ def test_pairs_are_neighbours_in_time_and_none_crosses_a_beginning():
 
 def test_what_is_lent_is_what_the_spec_says():
     assert TINY.objective_spec(SPEC).obs_shape == (6,)
-    assert replace(TINY, lent="memory and probabilities").objective_spec(SPEC).obs_shape == (12,)
-    embedded = replace(TINY, reward_on="embedded", encoder="patches")
+    assert changed(TINY, objective={"features": "deter+stoch"}).objective_spec(SPEC).obs_shape == (12,)
+    embedded = changed(TINY, world={"encoder": "patches"}, objective={"reward_on": "embedded"})
     assert embedded.objective_spec(SPEC).obs_shape == (3,)
     assert embedded.objective_spec(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (5,)
     assert FRAMES.objective_spec(SPEC) == embedded.objective_spec(SPEC)
     assert FRAMES.objective_spec(FRAME) == Spec(FRAME.obs_shape, 2)
-    assert replace(embedded, encoder="convolutions").objective_spec(EnvSpec((64, 64, 3), 2, 10)).obs_shape == (48 * 32,)
+    assert changed(embedded, world={"encoder": "convolutions"}).objective_spec(
+        EnvSpec((64, 64, 3), 2, 10)
+    ).obs_shape == (48 * 32,)
 
 
 def test_what_is_lent_has_one_scale():
@@ -248,7 +256,7 @@ def test_starts_know_what_came_before_and_have_skills_of_their_own():
     batch = sequences(rows=8, times=6)
     agent, _ = begun()
     posterior, _ = inferred(agent.world.params, batch)
-    every = replace(TINY, imagined_starts=0, standardise=False)
+    every = changed(TINY, behaviour={"imagined_starts": 0}, objective={"standardize": False})
     starts = imagined_starts(every, posterior, batch, SKILLED.skills, KEY)
     memory = np.asarray(posterior.states.deter)
     before = np.concatenate([memory[:, :1], memory[:, :-1]], axis=1)
@@ -257,9 +265,11 @@ def test_starts_know_what_came_before_and_have_skills_of_their_own():
     np.testing.assert_array_equal(starts.state.deter, memory.reshape(48, 6))
     fresh = np.asarray(starts.skill)
     assert 0.05 < (fresh == np.asarray(batch.skill).reshape(48, SKILLS)).all(axis=1).mean() < 0.6
-    acted = imagined_starts(replace(every, imagined_skills="replayed"), posterior, batch, SKILLED.skills, KEY).skill
+    acted = imagined_starts(
+        changed(every, objective={"imagined_skills": "replayed"}), posterior, batch, SKILLED.skills, KEY
+    ).skill
     np.testing.assert_array_equal(acted.reshape(8, 6, SKILLS)[:, :-1], batch.skill[:, 1:])
-    some = imagined_starts(replace(every, imagined_starts=7), posterior, batch, SKILLED.skills, KEY)
+    some = imagined_starts(changed(every, behaviour={"imagined_starts": 7}), posterior, batch, SKILLED.skills, KEY)
     assert some.skill.shape == (7, SKILLS)
     assert (
         len({tuple(row) for row in np.asarray(some.state.deter)} & {tuple(row) for row in memory.reshape(48, 6)}) == 7
@@ -280,7 +290,7 @@ def test_the_world_model_does_not_learn_from_behaviour():
 
 def test_the_target_is_a_copy_now_and_then():
     agent, state = begun()
-    almost = agent._replace(updates=jnp.asarray(TINY.target_every - 2, jnp.int32))
+    almost = agent._replace(updates=jnp.asarray(TINY.behaviour.target_every - 2, jnp.int32))
     one, state, _ = learning()(almost, state, sequences(), KEY)
     assert same(one.target, agent.target)
     two, _, _ = learning()(one, state, sequences(), KEY)
@@ -289,7 +299,9 @@ def test_the_target_is_a_copy_now_and_then():
 
 
 def test_the_head_learns_the_scores_of_all_skills_at_once():
-    backbone = replace(TINY, reward_on="replayed", units=32, model_learning_rate=1e-2)
+    backbone = changed(
+        TINY, world={"units": 32, "learning_rate": 0.01}, behaviour={"units": 32}, objective={"reward_on": "replayed"}
+    )
     objective = DIAYN(SKILLS, (8,))
     agent, state = begun(backbone, objective)
     batch = sequences(objective)
@@ -305,7 +317,7 @@ def test_the_head_learns_the_scores_of_all_skills_at_once():
 
         return jax.lax.scan(step, head, jax.random.split(KEY, 400))
 
-    head, losses = taught(agent.intrinsic)
+    head, losses = taught(agent.reward_head)
     assert losses[-1] < 0.05 * losses[0]
     scores = objective.score_skills(state, seen.next_obs) + np.log(SKILLS)
     np.testing.assert_allclose(jax.vmap(head.params)(feature), scores, atol=0.15)
@@ -331,41 +343,45 @@ def test_adapting_keeps_the_model_and_the_actor_and_nothing_else():
     assert (after.critic.params.network.layers[0].weight != before.critic.params.network.layers[0].weight).all()
     assert same(after.critic.params, after.target)
     assert after.updates == 0
-    assert (after.scale, after.centre) == (1, 0)
-    assert after.intrinsic is None
+    assert (after.scale, after.reward_mean) == (1, 0)
+    assert after.reward_head is None
     for part in (after.world, after.actor, after.critic):
         assert all((leaf == 0).all() for leaf in leaves(part.opt_state))
     kept = tuned.adapt(before, jax.random.key(7), keep_critic=True)
     assert same(kept.critic.params, before.critic.params)
 
 
-def test_a_task_is_learned_with_plain_rewards_that_shape_the_model():
-    tuned = replace(TINY, entropy=0.1, reward_on="replayed", reward_gradient=False).task_config(pretrained=True)
-    assert tuned.entropy == 1e-4
-    assert tuned.normalise == "none"
-    assert tuned.reward_shapes_model
-    assert tuned.reward_on == "imagined"
-    assert tuned.reward_gradient
-    assert tuned.imagined_skills == "replayed"
-    first = replace(TINY, warmup_steps=7, policy_steps=5)
+def test_a_task_is_learned_with_plain_rewards_whose_gradient_trains_the_model():
+    tuned = changed(
+        TINY, behaviour={"entropy": 0.1}, objective={"reward_on": "replayed", "reward_gradient": False}
+    ).task_config(pretrained=True)
+    assert tuned.behaviour.entropy == 1e-4
+    assert tuned.behaviour.normalize == "none"
+    assert tuned.world.reward_head_gradient
+    assert tuned.objective.reward_on == "imagined"
+    assert tuned.objective.reward_gradient
+    assert tuned.objective.imagined_skills == "replayed"
+    first = changed(TINY, replay={"warmup_steps": 7, "task_warmup_steps": 5})
     assert first.task_config(pretrained=True).schedule.warmup_steps == 5
     assert first.task_config(pretrained=False).schedule.warmup_steps == 5
     assert tuned.schedule.warmup_policy
     assert not TINY.task_config(pretrained=False).schedule.warmup_policy
-    assert replace(TINY, normalise="returns").task_config(pretrained=True).normalise == "returns"
+    assert (
+        changed(TINY, behaviour={"normalize": "returns"}).task_config(pretrained=True).behaviour.normalize == "returns"
+    )
     # What fine-tuning starts from has the shape of what it goes on with.
     fresh = jax.eval_shape(lambda: tuned.init(KEY, SPEC, SKILLED))
-    source = jax.eval_shape(lambda: replace(TINY, reward_on="replayed").init(KEY, SPEC, SKILLED))
+    source = jax.eval_shape(lambda: changed(TINY, objective={"reward_on": "replayed"}).init(KEY, SPEC, SKILLED))
     adapted = jax.eval_shape(lambda agent: tuned.adapt(agent, KEY), source)
     assert kinds(adapted) == kinds(fresh)
 
 
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(UserError, match="at least 2"):
-        replace(TINY, horizon=1).init(KEY, SPEC, SKILLED)
+        changed(TINY, behaviour={"horizon": 1}).init(KEY, SPEC, SKILLED)
     successor = Extrinsic(skill_kind="sphere", skill_width=3, successor_features=True)
     with pytest.raises(UserError, match="no single value"):
-        replace(TINY, critic="two-hot").init(KEY, SPEC, successor)
+        changed(TINY, behaviour={"critic": "two-hot"}).init(KEY, SPEC, successor)
 
 
 # Acting
@@ -447,21 +463,21 @@ def test_a_controller_learns():
 
 POINT = EnvSpec(obs_shape=(2,), action_dim=1, horizon=5)
 PUPIL = Dreamer(
-    embedding=32,
-    memory=32,
-    hidden=32,
-    groups=4,
-    classes=4,
-    units=64,
-    layers=2,
-    activation="relu",
-    batch_size=32,
-    sequence_length=6,
-    horizon=5,
-    discount=0.9,
-    target_every=20,
-    model_learning_rate=2e-3,
-    learning_rate=3e-4,
+    world=WorldConfig(
+        embedding=32,
+        deter=32,
+        hidden=32,
+        stoch=4,
+        classes=4,
+        units=64,
+        layers=2,
+        activation="relu",
+        learning_rate=0.002,
+    ),
+    behaviour=BehaviourConfig(
+        units=64, layers=2, activation="relu", horizon=5, discount=0.9, target_every=20, learning_rate=0.0003
+    ),
+    replay=ReplayConfig(batch_size=32, sequence_length=6),
 ).task_config(pretrained=False)
 UPDATES = 800
 
@@ -513,7 +529,7 @@ def test_a_point_is_brought_to_its_goal_at_nearly_the_best_return():
         if update % 10 == 0:
             replay.append(played(agent, 16, jax.random.key(update), True))
             seen = Sequences(*(np.concatenate(parts) for parts in zip(*replay, strict=True)))
-        chosen = generator.integers(0, len(seen.obs), PUPIL.batch_size)
+        chosen = generator.integers(0, len(seen.obs), PUPIL.replay.batch_size)
         agent = learn(agent, Sequences(*(part[chosen] for part in seen)), jax.random.key(update))
     found = played(agent, 2, KEY, False).reward.sum(axis=1)
     assert (found > -0.8).all(), found

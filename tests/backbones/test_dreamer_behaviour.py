@@ -1,7 +1,7 @@
 """What an objective is shown of a dream and what it pays for, and the losses of actor and critic by a slow loop."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, final
 
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dreams import KEY, ROWS, SKILLED, SKILLS, TIMES, TINY, begun, filled, sequences
+from dreams import KEY, ROWS, SKILLED, SKILLS, TIMES, TINY, begun, changed, filled, sequences
 from probes import quick
 
 from skillscape.backbones.dreamer.imagination import imagine
@@ -18,9 +18,13 @@ from skillscape.backbones.dreamer.objective_interface import imagined_reward, im
 from skillscape.objectives.base import Objective
 from skillscape.types import Experience
 
-PLAIN = replace(TINY, imagined_starts=0, standardise=False, discount=0.8, entropy=0.3, restraint=0.2)
-"""Imagines from every state, lends memories as they are, and keeps no term of the losses small."""
-STARTS, STATES = ROWS * TIMES, TINY.horizon + 1
+PLAIN = changed(
+    TINY,
+    behaviour={"imagined_starts": 0, "discount": 0.8, "entropy": 0.3, "actor_output_l2": 0.2},
+    objective={"standardize": False},
+)
+"""Imagines from every state, shows recurrent states as they are, and keeps no term of the losses small."""
+STARTS, STATES = ROWS * TIMES, TINY.behaviour.horizon + 1
 PRICES = {
     "obs": np.array([1.0, -2.0, 3.0, 1.0, 2.0, -1.0]),
     "action": np.array([5.0, -3.0]),
@@ -106,7 +110,7 @@ def dreamed(backbone=PLAIN):
     agent, _ = begun(backbone, LEDGER)
     dynamics, actor = agent.world.params.dynamics, agent.actor.params
     dream_key, _ = jax.random.split(KEY)
-    return dreaming()(dynamics, actor, starts().state, starts().skill, backbone.horizon, dream_key)
+    return dreaming()(dynamics, actor, starts().state, starts().skill, backbone.behaviour.horizon, dream_key)
 
 
 def said(network, *inputs):
@@ -127,7 +131,7 @@ def arrivals(dream):
 
 
 def reward_of(backbone, agent, notes, dream):
-    head = agent.intrinsic and agent.intrinsic.params
+    head = agent.reward_head and agent.reward_head.params
     feature = dream.states.feature
     return imagined_reward(backbone, agent.world.params, head, LEDGER, notes, starts(), dream, feature, KEY)
 
@@ -135,7 +139,7 @@ def reward_of(backbone, agent, notes, dream):
 @cache
 def rewarded(scored):
     """What the objective noted of a dream, by time and trajectory; the number of calls; rewards; metrics."""
-    backbone = replace(PLAIN, scored=scored)
+    backbone = changed(PLAIN, objective={"reward_batch": scored})
     agent, notes = begun(backbone, LEDGER)
     notes, reward, metrics = quick(lambda *shown: reward_of(backbone, agent, *shown))(notes, dreamed())
     assert notes.written == STATES * STARTS
@@ -145,7 +149,7 @@ def rewarded(scored):
 
 # Rewards
 
-EITHER_WAY = pytest.mark.parametrize("scored", ["slice", "all"])
+EITHER_WAY = pytest.mark.parametrize("scored", ["per_step", "all"])
 
 
 def test_a_start_comes_with_the_action_that_led_there():
@@ -160,13 +164,13 @@ def test_an_objective_is_shown_every_arrival_with_what_led_there(scored):
     rows, calls, _, _ = rewarded(scored)
     for found, expected in zip(rows, arrivals(dreamed()), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert calls == {"slice": STATES, "all": 1}[scored]
+    assert calls == {"per_step": STATES, "all": 1}[scored]
 
 
 def test_the_action_shown_is_the_one_by_which_the_model_arrived():
-    rows, _, _, _ = rewarded("slice")
+    rows, _, _, _ = rewarded("per_step")
     dynamics = begun(PLAIN, LEDGER)[0].world.params.dynamics
-    arrived = jax.vmap(jax.vmap(dynamics.transition))(rows.obs[1:], dreamed().states.sample[:-1], rows.action[1:])
+    arrived = jax.vmap(jax.vmap(dynamics.transition))(rows.obs[1:], dreamed().states.stoch[:-1], rows.action[1:])
     np.testing.assert_allclose(arrived, rows.next_obs[1:], atol=1e-5)
 
 
@@ -179,7 +183,7 @@ def test_a_reward_is_that_of_arriving_in_its_own_state(scored):
 
 @pytest.mark.parametrize("climbed", [True, False])
 def test_rewards_pass_their_gradient_to_states_where_it_is_climbed_and_never_to_actions(climbed):
-    backbone = replace(PLAIN, reward_gradient=climbed)
+    backbone = changed(PLAIN, objective={"reward_gradient": climbed})
     agent, notes = begun(backbone, LEDGER)
 
     def total(dream):
@@ -188,19 +192,19 @@ def test_rewards_pass_their_gradient_to_states_where_it_is_climbed_and_never_to_
 
     slope = quick(jax.grad(total))(dreamed())
     # A state is arrived in once, and left once unless it is the last.
-    expected = np.broadcast_to(PRICES["next_obs"], (STATES, STARTS, TINY.memory)).copy()
+    expected = np.broadcast_to(PRICES["next_obs"], (STATES, STARTS, TINY.world.deter)).copy()
     expected[:-1] += PRICES["obs"]
     np.testing.assert_allclose(slope.states.deter, expected * climbed, rtol=1e-5)
     assert not np.any(slope.action)
 
 
 def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
-    backbone = replace(PLAIN, reward_on="replayed")
+    backbone = changed(PLAIN, objective={"reward_on": "replayed"})
     agent, notes = begun(backbone, LEDGER)
     feature = dreamed().states.feature
     after, reward, _ = reward_of(backbone, agent, notes, dreamed())
     chosen = np.argmax(starts().skill, axis=1)
-    scores = said(agent.intrinsic.params, feature)
+    scores = said(agent.reward_head.params, feature)
     np.testing.assert_allclose(reward, scores[:, np.arange(STARTS), chosen], rtol=1e-4, atol=1e-5)
     assert after.calls == 0
 
@@ -208,39 +212,39 @@ def test_a_head_is_asked_of_each_state_under_the_skill_of_its_start():
 # Losses
 
 
-def looped(backbone, centre, scale, reward, value, fitted, entropy, strain, discount, known):
+def looped(config, mean, scale, reward, value, fitted, entropy, output_l2, discount, known):
     """Losses of actor and critic, number by number, and the scale after them. known: [n]; the rest: [h + 1, n].
 
     Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁] begun with the last value, and wₜ = Π_{k<t} γₖ. The actor: −wₜ (Gₜ₊₁ + η Hₜ −
-    ρ Xₜ), ρ its restraint and Xₜ its strain, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for all but
-    the last, and where nothing is known of what came before a start, not for the start.
+    ρ Xₜ), ρ the weight of Xₜ = ½ |xₜ|² of its outputs, for all but the last two states; the critic: ½ wₜ (Vₜ − Gₜ)² for
+    all but the last, and where nothing is known of what came before a start, not for the start.
     """
-    last, trajectories = backbone.horizon, range(len(known))
-    if backbone.normalise == "rewards":
+    last, trajectories = config.horizon, range(len(known))
+    if config.normalize == "rewards":
         # The start was arrived in before the dream.
         sizes = [abs(reward[time, row]) for time in range(1, last + 1) for row in trajectories]
-        scale = backbone.reward_rate * scale + (1 - backbone.reward_rate) * np.mean(sizes)
-        reward = (reward - centre) / (scale + 1e-8)
+        scale = config.reward_norm_momentum * scale + (1 - config.reward_norm_momentum) * np.mean(sizes)
+        reward = (reward - mean) / (scale + 1e-8)
     else:
-        reward = reward - centre
+        reward = reward - mean
     returns = np.zeros((last, len(known)))
     for row in trajectories:
         later = value[last, row]
         for time in reversed(range(last)):
-            mixed = (1 - backbone.trace_decay) * value[time + 1, row] + backbone.trace_decay * later
+            mixed = (1 - config.discount_lambda) * value[time + 1, row] + config.discount_lambda * later
             later = returns[time, row] = reward[time, row] + discount[time, row] * mixed
     unit = 1.0
-    if backbone.normalise == "returns":
+    if config.normalize == "returns":
         low, high = np.quantile(returns, [0.05, 0.95])
-        scale = (1 - backbone.range_rate) * scale + backbone.range_rate * (high - low)
+        scale = (1 - config.return_norm_rate) * scale + config.return_norm_rate * (high - low)
         unit = max(scale, 1.0)
     of_actor, of_critic = [], []
     for row in trajectories:
         weight = 1.0
         for time in range(last):
             if time < last - 1:
-                gain = returns[time + 1, row] / unit + backbone.entropy * entropy[time, row]
-                gain -= backbone.restraint * strain[time, row]
+                gain = returns[time + 1, row] / unit + config.entropy * entropy[time, row]
+                gain -= config.actor_output_l2 * output_l2[time, row]
                 of_actor.append(-weight * gain)
             counted = known[row] if time == 0 else 1.0
             of_critic.append(counted * weight * 0.5 * (fitted[time, row] - returns[time, row]) ** 2)
@@ -254,7 +258,7 @@ def improving(backbone):
 
 
 @pytest.mark.parametrize(
-    ("normalise", "ends", "scale", "centred"),
+    ("normalize", "ends", "scale", "centered"),
     [
         ("rewards", False, 2.5, False),
         ("rewards", False, 2.5, True),
@@ -265,41 +269,45 @@ def improving(backbone):
         ("none", True, 2.5, True),
     ],
 )
-def test_losses_are_those_of_a_slow_loop(normalise, ends, scale, centred):
-    backbone = replace(PLAIN, normalise=normalise, predict_ends=ends, centred=centred, centre_rate=0.9)
+def test_losses_are_those_of_a_slow_loop(normalize, ends, scale, centered):
+    backbone = changed(
+        PLAIN,
+        world={"continue_head": ends},
+        behaviour={"normalize": normalize, "center_rewards": centered, "center_momentum": 0.9},
+    )
     agent, notes = begun(backbone, LEDGER)
     # A target unlike the critic: returns are made of its values, and the critic is fitted to them.
     agent = agent._replace(target=filled(agent.target, 9), scale=jnp.asarray(scale))
-    agent = agent._replace(centre=jnp.asarray(0.7), updates=jnp.asarray(40, jnp.int32))
+    agent = agent._replace(reward_mean=jnp.asarray(0.7), updates=jnp.asarray(40, jnp.int32))
     dream = dreamed(backbone)
     reward = worth(arrivals(dream))
     # Where a task ends, rewards are worth what they are: without their mean, ending would be worth something else.
-    centre = 0.9 * 0.7 + 0.1 * reward[1:].mean() if centred and not ends else 0.0
+    mean = 0.9 * 0.7 + 0.1 * reward[1:].mean() if centered and not ends else 0.0
     feature, skills = dream.states.feature, jnp.stack([starts().skill] * STATES)
     std = np.asarray(jax.vmap(jax.vmap(agent.actor.params))(feature, skills).std, np.float64)
-    ending = said(agent.world.params.ends, feature)[:, :, 0] if ends else np.full((STATES, STARTS), -np.inf)
+    ending = said(agent.world.params.continue_head, feature)[:, :, 0] if ends else np.full((STATES, STARTS), -np.inf)
     actor_loss, critic_loss, tracked = looped(
-        backbone,
-        centre,
+        backbone.behaviour,
+        mean,
         scale,
         reward=reward,
         value=said(agent.target.network, feature, skills)[:, :, 0],
         fitted=said(agent.critic.params.network, feature, skills)[:, :, 0],
         entropy=0.5 * np.sum(np.log(2 * math.pi * math.e * std**2), axis=-1),
-        strain=0.5 * np.sum(said(agent.actor.params.network, feature, skills) ** 2, axis=-1),
-        discount=backbone.discount / (1 + np.exp(ending)),
+        output_l2=0.5 * np.sum(said(agent.actor.params.network, feature, skills) ** 2, axis=-1),
+        discount=backbone.behaviour.discount / (1 + np.exp(ending)),
         known=np.asarray(starts().known),
     )
     after, _, metrics = improving(backbone)(agent, notes)
     assert metrics["actor_loss"] == pytest.approx(actor_loss, rel=1e-4)
     assert metrics["critic_loss"] == pytest.approx(critic_loss, rel=1e-4)
     assert after.scale == pytest.approx(tracked, rel=1e-4)
-    assert after.centre == pytest.approx(centre or 0.7, rel=1e-4)
+    assert after.reward_mean == pytest.approx(mean or 0.7, rel=1e-4)
 
 
-@pytest.mark.parametrize("restraint", [0.0, 0.01])
-def test_an_actor_comes_back_from_where_its_tanh_is_flat_only_if_restrained(restraint):
-    backbone = replace(PLAIN, entropy=0.0, restraint=restraint)
+@pytest.mark.parametrize("weight", [0.0, 0.01])
+def test_an_actor_comes_back_from_where_its_tanh_is_flat_only_if_its_outputs_are_penalised(weight):
+    backbone = changed(PLAIN, behaviour={"entropy": 0.0, "actor_output_l2": weight})
     agent, notes = begun(backbone, LEDGER)
     far = jnp.asarray([20.0, -20.0, 0.0, 0.0])
     actor = eqx.tree_at(lambda one: one.network.layers[-1].bias, agent.actor.params, far)
@@ -307,7 +315,7 @@ def test_an_actor_comes_back_from_where_its_tanh_is_flat_only_if_restrained(rest
     after, _, metrics = improving(backbone)(agent, notes)
     moved = np.asarray(after.actor.params.network.layers[-1].bias - far)[:2] * [-1, 1]
     # What every parameter loses by decay alone.
-    lost = 20 * backbone.decay
+    lost = 20 * backbone.behaviour.weight_decay
     assert metrics["strain"] > 300
-    assert np.all(moved > 2 * lost) == (restraint > 0), moved
+    assert np.all(moved > 2 * lost) == (weight > 0), moved
     assert np.all(moved >= 0)

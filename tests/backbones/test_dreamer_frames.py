@@ -1,15 +1,15 @@
 """Frames as deviations from the mean frame: the numbers, and every way by which the model is shown frames."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dreams import changed
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.image_norm import LOOK_AT_EVERY, ImageNorm, normalize_obs
+from skillscape.backbones.dreamer.config import BehaviourConfig, WorldConfig
+from skillscape.backbones.dreamer.image_norm import SAMPLE_EVERY, ImageNorm, normalize_obs
 from skillscape.conv import preprocess
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.stats import Moments
@@ -19,10 +19,21 @@ SHAPE = (4, 4, 3)
 SPEC = EnvSpec(SHAPE, 2, 10)
 KEY = jax.random.key(5)
 PLAIN = Dreamer(
-    **{"encoder": "patches", "patch": 2, "patch_width": 3, "embedding": 5, "memory": 6, "hidden": 7},
-    **{"groups": 2, "classes": 3, "units": 8, "layers": 1, "horizon": 3, "imagined_starts": 6},
+    world=WorldConfig(
+        encoder="patches",
+        patch=2,
+        patch_width=3,
+        embedding=5,
+        deter=6,
+        hidden=7,
+        stoch=2,
+        classes=3,
+        units=8,
+        layers=1,
+    ),
+    behaviour=BehaviourConfig(units=8, layers=1, horizon=3, imagined_starts=6),
 )
-STANDARD = replace(PLAIN, standardise_frames=True)
+NORMALIZED = changed(PLAIN, world={"normalize_images": True})
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=4)
 
 
@@ -49,7 +60,7 @@ def sequences(rows=3, times=9, seed=0):
 def after():
     """An agent of each kind after an update."""
     found = {}
-    for backbone in (PLAIN, STANDARD):
+    for backbone in (PLAIN, NORMALIZED):
         agent = quick(lambda one=backbone: one.init(KEY, SPEC, SKILLED))()
         state = SKILLED.init(KEY, backbone.objective_spec(SPEC))
         learn = quick(lambda a, s, b, one=backbone: one.learn(a, SKILLED, s, b, KEY))
@@ -60,7 +71,7 @@ def after():
 def test_moments_are_those_of_the_frames_looked_at():
     batch = sequences()
     frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(batch.obs))
-    taken = np.asarray(preprocess(batch.obs))[:, ::LOOK_AT_EVERY].reshape(-1, *SHAPE)
+    taken = np.asarray(preprocess(batch.obs))[:, ::SAMPLE_EVERY].reshape(-1, *SHAPE)
     np.testing.assert_allclose(frames.moments.mean, taken.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(frames.unit**2, taken.var(axis=0, ddof=1).mean(), rtol=1e-2)
 
@@ -71,7 +82,7 @@ def test_what_is_shown_is_centred_and_of_size_one_and_can_be_taken_back():
     seen = normalize_obs(frames, batch.obs)
     np.testing.assert_allclose(np.mean(seen, axis=(0, 1)), 0, atol=1e-3)
     assert np.sqrt(np.mean(np.asarray(seen) ** 2)) == pytest.approx(1, abs=0.05)
-    np.testing.assert_allclose(frames.restored(seen), preprocess(batch.obs), atol=1e-5)
+    np.testing.assert_allclose(frames.denormalize(seen), preprocess(batch.obs), atol=1e-5)
     np.testing.assert_array_equal(normalize_obs(None, batch.obs), preprocess(batch.obs))
 
 
@@ -83,8 +94,8 @@ def test_frames_that_never_change_stay_finite():
 
 
 def test_vectors_have_no_frames():
-    shapes = jax.eval_shape(lambda: STANDARD.init(KEY, EnvSpec((3,), 2, 10), SKILLED))
-    assert shapes.frames is None
+    shapes = jax.eval_shape(lambda: NORMALIZED.init(KEY, EnvSpec((3,), 2, 10), SKILLED))
+    assert shapes.image_norm is None
 
 
 def test_the_loss_is_in_pixels_whichever_way_frames_are_shown():
@@ -92,27 +103,27 @@ def test_the_loss_is_in_pixels_whichever_way_frames_are_shown():
     batch = sequences(rows=6)
     frames = ImageNorm(Moments.create(SHAPE)).include(preprocess(batch.obs))
     images = preprocess(batch.obs)
-    batch = batch._replace(obs=frames.standardised(images))
-    world = jax.tree.map(jnp.zeros_like, quick(lambda: STANDARD.init(KEY, SPEC, SKILLED))().world)
-    _, (_, metrics) = quick(lambda world: STANDARD._improve_world(world, batch, frames.unit, KEY))(world)
+    batch = batch._replace(obs=frames.normalize(images))
+    world = jax.tree.map(jnp.zeros_like, quick(lambda: NORMALIZED.init(KEY, SPEC, SKILLED))().world)
+    _, (_, metrics) = quick(lambda world: NORMALIZED._improve_world(world, batch, frames.unit, KEY))(world)
     misses = np.asarray(images) - np.asarray(frames.moments.mean)
     assert metrics["observation_loss"] == pytest.approx(0.5 * (misses**2).sum() / batch.first.size, rel=1e-4)
 
 
 def test_learning_takes_frames_in_and_fine_tuning_keeps_them(after):
-    agent, _, metrics = after[STANDARD]
-    taken = sequences().obs[:, ::LOOK_AT_EVERY]
-    assert float(agent.frames.moments.count) == pytest.approx(taken.shape[0] * taken.shape[1], abs=0.01)
+    agent, _, metrics = after[NORMALIZED]
+    taken = sequences().obs[:, ::SAMPLE_EVERY]
+    assert float(agent.image_norm.moments.count) == pytest.approx(taken.shape[0] * taken.shape[1], abs=0.01)
     assert all(np.isfinite(value) for value in metrics.values())
-    adapted = quick(lambda agent: STANDARD.adapt(agent, KEY))(agent)
-    np.testing.assert_array_equal(adapted.frames.moments.mean, agent.frames.moments.mean)
-    assert after[PLAIN][0].frames is None
+    adapted = quick(lambda agent: NORMALIZED.adapt(agent, KEY))(agent)
+    np.testing.assert_array_equal(adapted.image_norm.moments.mean, agent.image_norm.moments.mean)
+    assert after[PLAIN][0].image_norm is None
 
 
 @pytest.mark.parametrize("asked", ["act", "log_prob", "shown", "predict"])
-def test_every_way_to_the_model_shows_it_standardised_frames(after, asked):
-    """As if the frames had been standardised before and the agent knew of no moments."""
-    agent = after[STANDARD][0]
+def test_every_way_to_the_model_shows_it_normalised_images(after, asked):
+    """As if the images had been normalised before and the agent knew of no moments."""
+    agent = after[NORMALIZED][0]
     # Fresh networks are so gentle that latents are drawn alike whatever is seen.
     bold = jax.tree.map(lambda leaf: 5 * leaf, agent.world.params)
     agent = agent._replace(world=agent.world._replace(params=bold))
@@ -121,20 +132,20 @@ def test_every_way_to_the_model_shows_it_standardised_frames(after, asked):
 
     def answer(agent, obs, batch):
         if asked == "act":
-            carry = STANDARD.initial_carry(obs.shape[0])
-            return STANDARD.act(STANDARD.policy_params(agent), carry, obs, skill, KEY, False)[0]
+            carry = NORMALIZED.initial_carry(obs.shape[0])
+            return NORMALIZED.act(NORMALIZED.policy_params(agent), carry, obs, skill, KEY, False)[0]
         if asked == "log_prob":
-            return STANDARD.log_prob(agent, obs, skill, action)
+            return NORMALIZED.log_prob(agent, obs, skill, action)
         if asked == "shown":
-            return STANDARD.objective_obs(agent, obs, action)
-        return STANDARD.predict(agent, batch, 3)
+            return NORMALIZED.objective_obs(agent, obs, action)
+        return NORMALIZED.predict(agent, batch, 3)
 
-    ready = agent.frames.standardised(preprocess(batch.obs))
+    ready = agent.image_norm.normalize(preprocess(batch.obs))
     asking = quick(answer)
-    direct = np.asarray(asking(agent._replace(frames=None), ready[0], batch._replace(obs=ready)))
+    direct = np.asarray(asking(agent._replace(image_norm=None), ready[0], batch._replace(obs=ready)))
     if asked == "predict":
-        direct = np.asarray(agent.frames.restored(jnp.asarray(direct)))
+        direct = np.asarray(agent.image_norm.denormalize(jnp.asarray(direct)))
     found = np.asarray(asking(agent, obs, batch))
     np.testing.assert_allclose(found, direct, rtol=1e-4, atol=1e-5)
-    raw = np.asarray(asking(agent._replace(frames=None), obs, batch))
+    raw = np.asarray(asking(agent._replace(image_norm=None), obs, batch))
     assert np.abs(found - raw).max() > 1e-4

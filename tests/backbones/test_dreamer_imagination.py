@@ -1,6 +1,5 @@
 """Returns, weights and scales against loops written out; where gradients of imagined trajectories go and where not."""
 
-from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -8,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dreams import changed
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.config import BehaviourConfig, WorldConfig
 from skillscape.backbones.dreamer.imagination import (
     BINS,
     Actor,
@@ -18,8 +19,8 @@ from skillscape.backbones.dreamer.imagination import (
     cumulative_weights,
     imagine,
     lambda_returns,
-    track_centre,
     track_magnitude,
+    track_mean,
     track_range,
 )
 from skillscape.backbones.dreamer.networks import create_critic
@@ -31,7 +32,10 @@ from skillscape.types import EnvSpec
 
 SPEC = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 SKILLED = Extrinsic(skill_kind="discrete", skill_width=4)
-TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1)
+TINY = Dreamer(
+    world=WorldConfig(embedding=5, deter=6, hidden=7, stoch=2, classes=3, units=8, layers=1),
+    behaviour=BehaviourConfig(units=8, layers=1),
+)
 ROWS, HORIZON = 5, 3
 KEY = jax.random.key(3)
 
@@ -64,7 +68,7 @@ def dreaming():
 
 @cache
 def slopes():
-    """Gradients of the sum of the last memories to the dynamics, the actor and the start."""
+    """Gradients of the sum of the last recurrent states to the dynamics, the actor and the start."""
 
     def last(dynamics, actor, start):
         return jnp.sum(imagine(dynamics, actor, start, SKILL, HORIZON, KEY).states.deter[-1])
@@ -98,12 +102,12 @@ def test_the_size_of_rewards_is_followed_without_their_sign():
 
 def test_the_mean_of_rewards_is_of_all_of_them_at_first_and_then_runs():
     rewards = np.random.default_rng(0).normal(3.0, 1.0, (8, 4, 5)).astype(np.float32)
-    centre = jnp.asarray(0.0)
+    mean = jnp.asarray(0.0)
     for update, reward in enumerate(rewards):
-        centre = track_centre(centre, jnp.asarray(reward), jnp.asarray(update), 0.9)
-        assert centre == pytest.approx(rewards[: update + 1].mean(), rel=1e-5)
-    assert track_centre(jnp.asarray(1.0), jnp.full((4, 5), 3.0), jnp.asarray(99), 0.9) == pytest.approx(1.2)
-    assert not np.any(jax.grad(lambda one: track_centre(centre, one, jnp.asarray(0), 0.9))(jnp.asarray(reward)))
+        mean = track_mean(mean, jnp.asarray(reward), jnp.asarray(update), 0.9)
+        assert mean == pytest.approx(rewards[: update + 1].mean(), rel=1e-5)
+    assert track_mean(jnp.asarray(1.0), jnp.full((4, 5), 3.0), jnp.asarray(99), 0.9) == pytest.approx(1.2)
+    assert not np.any(jax.grad(lambda one: track_mean(mean, one, jnp.asarray(0), 0.9))(jnp.asarray(reward)))
 
 
 def test_the_range_of_returns_leaves_out_the_extremes():
@@ -118,14 +122,16 @@ def test_a_dream_begins_at_its_start_and_follows_the_prior():
     assert dream.action.shape == (HORIZON, ROWS, 2)
     assert dream.entropy.shape == (HORIZON, ROWS)
     np.testing.assert_array_equal(dream.states.deter[0], start().deter)
-    np.testing.assert_array_equal(dream.states.sample[0], start().sample)
+    np.testing.assert_array_equal(dream.states.stoch[0], start().stoch)
     states = dream.states
-    moved = dynamics.transition(states.deter[1, 2], states.sample[1, 2], dream.action[1, 2])
+    moved = dynamics.transition(states.deter[1, 2], states.stoch[1, 2], dream.action[1, 2])
     np.testing.assert_allclose(states.deter[2, 2], moved, atol=1e-5)
     np.testing.assert_allclose(states.logits[2, 2], dynamics.infer_prior(moved), atol=1e-5)
     policy = actor(states.feature[1, 2], SKILL[2])
     assert dream.entropy[1, 2] == pytest.approx(float(policy.entropy()), rel=1e-4)
-    assert dream.strain[1, 2] == pytest.approx(float(actor.strained(states.feature[1, 2], SKILL[2])[1]), rel=1e-4)
+    assert dream.output_l2[1, 2] == pytest.approx(
+        float(actor.with_output_l2(states.feature[1, 2], SKILL[2])[1]), rel=1e-4
+    )
     assert (np.abs(dream.action) < 1).all()
 
 
@@ -140,7 +146,7 @@ def test_gradients_reach_the_actor_by_what_actions_do():
     dynamics, actor = parts()
     for_actor, _ = slopes()(dynamics, actor, start())
     assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(for_actor)) > 1e-4
-    deaf = eqx.tree_at(lambda one: one.enter.weight, dynamics, dynamics.enter.weight.at[:, -2:].set(0.0))
+    deaf = eqx.tree_at(lambda one: one.input.weight, dynamics, dynamics.input.weight.at[:, -2:].set(0.0))
     for_actor, _ = slopes()(deaf, actor, start())
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(for_actor))
 
@@ -168,15 +174,15 @@ def test_the_policy_has_a_mean_inside_and_a_deviation_above_a_tenth():
     np.testing.assert_allclose(policy.std, [0.1, 2.1], atol=1e-3)
 
 
-def test_strain_is_half_the_square_of_what_is_squashed():
+def test_the_output_l2_is_half_the_square_of_what_enters_the_tanh():
     outputs = jnp.asarray([3.0, -4.0, 1.0, 2.0])
     actor = eqx.tree_at(
         lambda one: (one.network.layers[-1].weight, one.network.layers[-1].bias),
         parts()[1],
         (jnp.zeros_like(parts()[1].network.layers[-1].weight), outputs),
     )
-    policy, strain = actor.strained(jnp.arange(12.0), SKILL[0])
-    assert strain == pytest.approx((9 + 16 + 1 + 4) / 2)
+    policy, output_l2 = actor.with_output_l2(jnp.arange(12.0), SKILL[0])
+    assert output_l2 == pytest.approx((9 + 16 + 1 + 4) / 2)
     np.testing.assert_allclose(policy.mean, np.tanh([3.0, -4.0]), rtol=1e-5)
 
 
@@ -194,9 +200,9 @@ def test_a_controller_mixes_the_skills_whatever_it_is_told():
         expected = np.tensordot(np.exp(shares), np.stack([np.asarray(one[field]) for one in single]), 1)
         for one in found:
             np.testing.assert_allclose(one[field], expected, rtol=1e-5)
-    strains = [float(actor.strained(feature, skill)[1]) for skill in jnp.eye(4)]
-    mixed = Actor(actor.network, fixed).strained(feature, SKILL[0])[1]
-    assert mixed == pytest.approx(float(np.exp(shares) @ np.asarray(strains)), rel=1e-5)
+    penalties = [float(actor.with_output_l2(feature, skill)[1]) for skill in jnp.eye(4)]
+    mixed = Actor(actor.network, fixed).with_output_l2(feature, SKILL[0])[1]
+    assert mixed == pytest.approx(float(np.exp(shares) @ np.asarray(penalties)), rel=1e-5)
 
 
 FEATURES = jnp.asarray(np.random.default_rng(0).normal(size=(2, ROWS, 12)), jnp.float32)
@@ -231,25 +237,25 @@ def test_a_skill_can_be_scaled_where_it_enters_and_there_alone():
     raw = network(4)(jnp.concatenate([FEATURES[1, 3], 3 * SKILL[3]]))
     values = Critic(network(4), "successor", 3.0).values(FEATURES, SKILL)
     assert values[1, 3] == pytest.approx(float(raw @ SKILL[3]), rel=1e-4)
-    agent = jax.eval_shape(lambda: replace(TINY, skill_scale=3.0).init(KEY, SPEC, SKILLED))
+    agent = jax.eval_shape(lambda: changed(TINY, behaviour={"skill_scale": 3.0}).init(KEY, SPEC, SKILLED))
     assert (agent.actor.params.skill_scale, agent.critic.params.skill_scale, agent.target.skill_scale) == (3, 3, 3)
 
 
 def test_a_critic_of_bins_says_zero_at_first_and_is_drawn_to_its_targets():
-    backbone = replace(TINY, critic="two-hot", units=32, learning_rate=1e-2)
-    critic = create_critic(backbone, KEY, 16, 0)
+    backbone = changed(TINY, world={"units": 32}, behaviour={"critic": "two-hot", "units": 32, "learning_rate": 0.01})
+    critic = create_critic(backbone.behaviour, KEY, 16, 0)
     assert critic.outputs == BINS
     np.testing.assert_array_equal(critic.values(FEATURES, SKILL), 0)
 
     def loss(critic):
-        misfit = jnp.mean(critic.nll(FEATURES, SKILL, TARGETS))
-        return misfit, {}
+        nll = jnp.mean(critic.nll(FEATURES, SKILL, TARGETS))
+        return nll, {}
 
     @quick
     def descended(critic):
         def step(critic, _):
-            return gradient_step(backbone.transform, loss, critic)[0], None
+            return gradient_step(backbone.behaviour.optimizer, loss, critic)[0], None
 
-        return jax.lax.scan(step, TrainState.create(backbone.transform, critic), None, length=500)[0].params
+        return jax.lax.scan(step, TrainState.create(backbone.behaviour.optimizer, critic), None, length=500)[0].params
 
     np.testing.assert_allclose(descended(critic).values(FEATURES, SKILL), TARGETS, atol=0.3)

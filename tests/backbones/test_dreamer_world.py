@@ -1,6 +1,5 @@
 """The world model piece by piece: lowerings, shapes, gradients, divergences, and what it can foresee."""
 
-from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -8,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dreams import changed
 from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
-from skillscape.backbones.dreamer.world_model import balanced_divergence
+from skillscape.backbones.dreamer.config import BehaviourConfig, WorldConfig
+from skillscape.backbones.dreamer.world_model import balanced_kl
 from skillscape.conv import preprocess
 from skillscape.errors import UserError
 from skillscape.objectives.extrinsic import Extrinsic
@@ -19,7 +20,10 @@ from skillscape.types import EnvSpec, Sequences
 
 VECTOR = EnvSpec(obs_shape=(3,), action_dim=2, horizon=10)
 IMAGE = EnvSpec(obs_shape=(64, 64, 3), action_dim=6, horizon=500)
-TINY = Dreamer(embedding=5, memory=6, hidden=7, groups=2, classes=3, units=8, layers=1)
+TINY = Dreamer(
+    world=WorldConfig(embedding=5, deter=6, hidden=7, stoch=2, classes=3, units=8, layers=1),
+    behaviour=BehaviourConfig(units=8, layers=1),
+)
 KEY = jax.random.key(3)
 
 
@@ -64,7 +68,10 @@ def test_the_reference_sizes_have_the_parameters_of_the_reference():
     assert size((model, agent.actor.params, agent.critic.params)) == pytest.approx(15.6e6, rel=0.01)
 
 
-@pytest.mark.parametrize("backbone", [Dreamer(depth=2), Dreamer(encoder="patches", patch=16, embedding=64)])
+@pytest.mark.parametrize(
+    "backbone",
+    [Dreamer(world=WorldConfig(depth=2)), Dreamer(world=WorldConfig(encoder="patches", patch=16, embedding=64))],
+)
 def test_images_come_back_as_images(backbone):
     model = shapes(backbone, IMAGE).world.params
     embedding = jax.eval_shape(
@@ -76,10 +83,10 @@ def test_images_come_back_as_images(backbone):
 
 
 def test_other_images_than_the_convolutions_are_made_for_are_refused():
-    with pytest.raises(UserError, match="use --backbone"):
-        shapes(Dreamer(depth=2), EnvSpec((32, 32, 3), 2, 10))
-    with pytest.raises(UserError, match="patches of 8"):
-        shapes(Dreamer(encoder="patches"), EnvSpec((20, 20, 3), 2, 10))
+    with pytest.raises(UserError, match=r"use --backbone\.world\.encoder patches"):
+        shapes(Dreamer(world=WorldConfig(depth=2)), EnvSpec((32, 32, 3), 2, 10))
+    with pytest.raises(UserError, match=r"patches of 8; set --backbone\.world\.patch"):
+        shapes(Dreamer(world=WorldConfig(encoder="patches")), EnvSpec((20, 20, 3), 2, 10))
 
 
 @cache
@@ -91,10 +98,10 @@ def test_states_have_their_shapes_and_samples_are_one_hot():
     posterior, prior = inferring()(world(), sequences())
     states = posterior.states
     assert states.deter.shape == (3, 5, 6)
-    assert states.sample.shape == states.logits.shape == prior.shape == (3, 5, 2, 3)
+    assert states.stoch.shape == states.logits.shape == prior.shape == (3, 5, 2, 3)
     assert states.feature.shape == (3, 5, 12)
     assert posterior.embedding.shape == (3, 5, 5)
-    np.testing.assert_array_equal(np.sort(states.sample, axis=-1), np.broadcast_to([0, 0, 1], (3, 5, 2, 3)))
+    np.testing.assert_array_equal(np.sort(states.stoch, axis=-1), np.broadcast_to([0, 0, 1], (3, 5, 2, 3)))
 
 
 def test_a_state_is_that_of_the_recurrence():
@@ -104,7 +111,7 @@ def test_a_state_is_that_of_the_recurrence():
     dynamics = model.dynamics
     fresh = dynamics.transition(jnp.zeros(6), jnp.zeros((2, 3)), jnp.zeros(2))
     np.testing.assert_allclose(states.deter[1, 0], fresh, atol=1e-6)
-    later = dynamics.transition(states.deter[1, 2], states.sample[1, 2], batch.action[1, 3])
+    later = dynamics.transition(states.deter[1, 2], states.stoch[1, 2], batch.action[1, 3])
     np.testing.assert_allclose(states.deter[1, 3], later, atol=1e-6)
     np.testing.assert_allclose(prior[1, 3], dynamics.infer_prior(later), atol=1e-5)
     both = jnp.concatenate([later, posterior.embedding[1, 3]])
@@ -146,7 +153,7 @@ def test_the_balance_scales_the_two_gradients_of_one_divergence():
     assert divergence > 0.1
 
     def value(posterior, prior, free=0.1):
-        return balanced_divergence(posterior, prior, 0.8, free)[0]
+        return balanced_kl(posterior, prior, 0.8, free)[0]
 
     arguments = jnp.asarray(posterior, jnp.float32), jnp.asarray(prior, jnp.float32)
     np.testing.assert_allclose(value(*arguments), divergence, rtol=1e-4)
@@ -158,10 +165,10 @@ def test_the_balance_scales_the_two_gradients_of_one_divergence():
 
 def test_below_the_free_nats_nothing_is_pressed():
     posterior, prior = jnp.zeros((4, 2, 3)).at[:, 0, 0].set(1.0), jnp.zeros((4, 2, 3))
-    value, nats = balanced_divergence(posterior, prior, 0.8, 1.0)
+    value, nats = balanced_kl(posterior, prior, 0.8, 1.0)
     assert value == 1.0
     assert 0 < nats < 1
-    slopes = jax.grad(lambda *both: balanced_divergence(*both, 0.8, 1.0)[0], (0, 1))(posterior, prior)
+    slopes = jax.grad(lambda *both: balanced_kl(*both, 0.8, 1.0)[0], (0, 1))(posterior, prior)
     assert not any(np.any(slope) for slope in slopes)
 
 
@@ -169,24 +176,17 @@ def test_free_nats_are_of_the_mean_not_of_each_state():
     # One state far apart lifts the mean over the threshold; the others are then pressed too.
     posterior = jnp.zeros((4, 1, 3)).at[0, 0, 0].set(30.0).at[1:, 0, 0].set(0.5)
     prior = jnp.zeros((4, 1, 3)).at[0, 0, 1].set(30.0)
-    slope = jax.grad(lambda prior: balanced_divergence(posterior, prior, 0.8, 1.0)[0])(prior)
+    slope = jax.grad(lambda prior: balanced_kl(posterior, prior, 0.8, 1.0)[0])(prior)
     assert np.abs(slope[1:]).min() > 1e-3
 
 
 @cache
-def descent(reward_shapes_model=False):
+def descent(reward_head_gradient=False):
     """Loss, what goes with it, and gradient."""
+    config = WorldConfig(reward_head_gradient=reward_head_gradient)
 
     def loss(model, batch):
-        return model.loss(
-            batch,
-            KEY,
-            unit=jnp.ones(()),
-            divergence_scale=1.0,
-            balance=0.8,
-            free_nats=1.0,
-            reward_shapes_model=reward_shapes_model,
-        )
+        return model.loss(batch, KEY, unit=jnp.ones(()), config=config)
 
     return quick(jax.value_and_grad(loss, has_aux=True))
 
@@ -207,14 +207,14 @@ def test_the_loss_is_half_the_squared_error_summed_over_an_observation():
     assert value == pytest.approx(float(whole), rel=1e-5)
 
 
-@pytest.mark.parametrize("shapes_model", [False, True])
-def test_the_rewards_gradient_reaches_the_states_only_where_asked(shapes_model):
+@pytest.mark.parametrize("reaches", [False, True])
+def test_the_rewards_gradient_reaches_the_states_only_where_asked(reaches):
     batch = sequences()
-    slopes = [descent(shapes_model)(world(), batch._replace(reward=batch.reward + more))[1] for more in (0.0, 5.0)]
+    slopes = [descent(reaches)(world(), batch._replace(reward=batch.reward + more))[1] for more in (0.0, 5.0)]
     moved = jax.tree.map(lambda one, other: float(np.abs(one - other).max()), *slopes)
     assert max(jax.tree.leaves(moved.reward)) > 0.1
-    assert (max(jax.tree.leaves(moved.dynamics)) > 1e-4) == shapes_model
-    assert (max(jax.tree.leaves(moved.encoder)) > 1e-5) == shapes_model
+    assert (max(jax.tree.leaves(moved.dynamics)) > 1e-4) == reaches
+    assert (max(jax.tree.leaves(moved.encoder)) > 1e-5) == reaches
     assert max(jax.tree.leaves(moved.decoder)) == 0
 
 
@@ -223,34 +223,39 @@ def test_every_part_of_the_model_gets_a_gradient():
     assert all(np.any(leaf) for leaf in jax.tree.leaves(descent()(sharp, sequences())[1]))
 
 
-def test_the_head_for_ends_learns_the_ends():
-    assert world().ends is None
+def test_the_continue_head_learns_where_tasks_terminate():
+    assert world().continue_head is None
     np.testing.assert_array_equal(world().continue_prob(jnp.zeros((2, 3, 12))), 1)
-    ending = eqx.tree_at(lambda one: one.ends, world(), world().reward, is_leaf=lambda leaf: leaf is None)
+    ending = eqx.tree_at(lambda one: one.continue_head, world(), world().reward, is_leaf=lambda leaf: leaf is None)
     batch = sequences()
     (_, (posterior, metrics)), _ = descent()(ending, batch._replace(discount=batch.discount.at[:, -1].set(0.0)))
     going_on = np.asarray(ending.continue_prob(posterior.states.feature), float)
     expected = -np.log(np.concatenate([going_on[:, :-1], 1 - going_on[:, -1:]], axis=1)).mean()
-    assert metrics["end_loss"] == pytest.approx(expected, rel=1e-4)
-    assert jax.eval_shape(lambda: replace(TINY, predict_ends=True).init(KEY, VECTOR, Extrinsic())).world.params.ends
+    assert metrics["continue_loss"] == pytest.approx(expected, rel=1e-4)
+    assert jax.eval_shape(
+        lambda: changed(TINY, world={"continue_head": True}).init(KEY, VECTOR, Extrinsic())
+    ).world.params.continue_head
 
 
 # Foresight
 
 DOT = EnvSpec(obs_shape=(16, 16, 3), action_dim=1, horizon=100)
 SEER = Dreamer(
-    encoder="patches",
-    patch=4,
-    patch_width=16,
-    embedding=64,
-    memory=64,
-    hidden=64,
-    groups=8,
-    classes=8,
-    units=64,
-    layers=1,
-    activation="relu",
-    model_learning_rate=1e-3,
+    world=WorldConfig(
+        encoder="patches",
+        patch=4,
+        patch_width=16,
+        embedding=64,
+        deter=64,
+        hidden=64,
+        stoch=8,
+        classes=8,
+        units=64,
+        layers=1,
+        activation="relu",
+        learning_rate=0.001,
+    ),
+    behaviour=BehaviourConfig(units=64, layers=1, activation="relu"),
 )
 
 

@@ -145,8 +145,17 @@ def test_the_surrogate_of_an_unchanged_policy_is_its_mean_advantage(skilled_agen
     loss, metrics = loss_of(skilled_agent, log_prob_shift=0.0)
     assert metrics["policy_loss"] == pytest.approx(-2.0, rel=1e-5)
     assert metrics["clipped"] == 0
-    parts = metrics["policy_loss"] + metrics["value_loss"] - SMALL.entropy * metrics["entropy"]
+    parts = metrics["policy_loss"] - SMALL.entropy * metrics["entropy"]
     assert loss == pytest.approx(float(parts), rel=1e-5)
+
+
+def test_the_value_is_fitted_by_squares(skilled_agent):
+    networks = skilled_agent.networks.params
+    inputs, target = jax.random.normal(jax.random.key(1), (ROWS, 6)), jnp.arange(ROWS, dtype=jnp.float32)
+    rest = (jnp.zeros((ROWS, 2)), jnp.zeros(ROWS), jnp.zeros(ROWS))
+    loss, metrics = SMALL.critic_loss(networks, Sample(inputs, *rest, target))
+    values = np.asarray([networks.value(row)[0] for row in inputs])
+    assert loss == metrics["value_loss"] == pytest.approx(0.5 * ((values - np.arange(ROWS)) ** 2).mean(), rel=1e-4)
 
 
 @pytest.mark.parametrize(("shift", "expected"), [(1.0, -2.0 * (1 + SMALL.clip)), (-1.0, -2.0 * np.exp(-1))])
@@ -162,7 +171,7 @@ def loss_of(agent, log_prob_shift):
     networks = agent.networks.params
     action = SMALL._policy(networks, inputs).sample(jax.random.key(2))
     log_prob = SMALL._policy(networks, inputs).log_prob(action) - log_prob_shift
-    return SMALL._loss(networks, Sample(inputs, action, log_prob, jnp.full(ROWS, 2.0), jnp.zeros(ROWS)))
+    return SMALL.actor_loss(networks, Sample(inputs, action, log_prob, jnp.full(ROWS, 2.0), jnp.zeros(ROWS)))
 
 
 # Acting

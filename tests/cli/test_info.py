@@ -67,10 +67,14 @@ def test_help_on_a_method_lists_its_settings(capsys):
 @pytest.mark.parametrize(
     ("arguments", "settings", "others"),
     [
-        ("pretrain diayn --env maze/square_a", ["--backbone.clip"], ["--backbone.width", "--backbone.sequence-length"]),
+        (
+            "pretrain diayn --env maze/square_a",
+            ["--backbone.clip"],
+            ["--backbone.width", "--backbone.replay.sequence-length"],
+        ),
         ("pretrain diayn --env walker", ["--backbone.nstep"], ["--backbone.clip "]),
         ("pretrain diayn --env walker --backbone sac", ["--backbone.initial-temperature"], ["--backbone.nstep"]),
-        ("pretrain diayn --env walker-pixels", ["--backbone.sequence-length"], ["--backbone.clip "]),
+        ("pretrain diayn --env walker-pixels", ["--backbone.replay.sequence-length"], ["--backbone.clip "]),
         ("train --env walker", ["--backbone.nstep"], ["--objective", "--env.noise"]),
         ("train --backbone sac", ["--backbone.hidden"], ["--backbone.clip "]),
     ],

@@ -277,6 +277,21 @@ def test_another_setting_is_refused_by_name_with_both_values(capsys, tmp_path, f
     assert files(tmp_path) == before
 
 
+def test_settings_in_groups_are_flags_and_are_compared_by_their_names(capsys, tmp_path):
+    line = "pretrain diayn --env maze-pixels/square_a --out runs/x"
+    flags = "--backbone.world.deter 12 --backbone.behaviour.center-rewards --backbone.replay.warmup-steps 1_100"
+    run(f"{line} --preset smoke {flags}")
+    backbone = config(tmp_path, "x")["backbone"]
+    assert (backbone["world"]["deter"], backbone["world"]["stoch"]) == (12, 4)
+    assert backbone["behaviour"]["center_rewards"] is True
+    assert backbone["replay"]["warmup_steps"] == 1_100
+    run(f"{line} --resume")
+    assert config(tmp_path, "x")["backbone"] == backbone
+    answer = refused(capsys, f"{line} --resume --backbone.world.deter 13")
+    assert "backbone.world.deter: 12 in the run, 13 asked for" in answer
+    assert "--backbone.world.deter must be above zero" in refused(capsys, f"{line} --force --backbone.world.deter 0")
+
+
 @pytest.mark.parametrize(
     ("flags", "answer"),
     [

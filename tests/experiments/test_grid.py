@@ -184,6 +184,42 @@ def test_keyword_arguments_copies_and_evaluation_set_runs_apart(tmp_path):
         assert (config.copies, config.env_kwargs, config.evaluation.episodes) == (2, {"ends": True}, 3)
 
 
+def test_settings_in_groups_are_tried_and_named_with_dots(tmp_path):
+    text = 'methods = ["diayn", "dreamer"]\nenvs = ["maze-pixels/square_a"]\ntasks = ["reach"]\npreset = "smoke"\n'
+    specs = sweep(tmp_path, text + "[backbone.world]\ndeter = [8, 16]\n[backbone.replay]\nbatch_size = 2").specs
+    assert names(specs)[0] == "diayn-backbone.world.deter=8-backbone.replay.batch_size=2-square_a-pixels"
+    # Sixteen is the preset's.
+    assert "diayn-backbone.replay.batch_size=2-square_a-pixels" in names(specs)
+    assert "dreamer-backbone.world.deter=8-backbone.replay.batch_size=2-square_a-pixels-reach" in names(specs)
+    first = specs[0]
+    assert first.label == "diayn, world.deter 8, replay.batch_size 2"
+    assert first.settings == {"backbone.world.deter": 8, "backbone.replay.batch_size": 2}
+    assert (first.config.backbone.world.deter, first.config.backbone.replay.batch_size) == (8, 2)
+    assert first.config.backbone.world.stoch == 4
+    assert RunSpec.from_json(json.loads(json.dumps(first.to_json()))) == first
+    with pytest.raises(UserError, match=r"backbone\.world\.detr is not a setting of WorldConfig; did you mean 'deter'"):
+        counts(sweep(tmp_path, text + "[backbone.world]\ndetr = 8").specs)
+    with pytest.raises(UserError, match=r"DIAYN\.hidden cannot be {'x': 1}"):
+        counts(sweep(tmp_path, text + "[objective.hidden]\nx = 1").specs)
+
+
+def test_a_folder_of_many_settings_has_a_name_that_file_systems_take(tmp_path):
+    many = dict.fromkeys(("entropy", "discount", "discount_lambda", "actor_output_l2"), 0.123456789)
+    names_of_folders = []
+    for every in (3, 4):
+        lines = "".join(
+            f"{name} = {value}\n" for name, value in {**many, "target_every": every, "horizon": 4, "units": 8}.items()
+        )
+        text = 'methods = ["diayn"]\nenvs = ["maze-pixels/square_a"]\ntasks = ["reach"]\npreset = "smoke"\n'
+        specs = sweep(tmp_path, f"{text}[backbone.behaviour]\n{lines}").specs
+        names_of_folders += names(specs)
+        assert specs[0].settings["backbone.behaviour.target_every"] == every
+    assert len(set(names_of_folders)) == 4
+    assert max(map(len, names_of_folders)) < 200
+    assert all(name.startswith("diayn-backbone.behaviour.") for name in names_of_folders)
+    assert [name.rpartition("square_a-")[2] for name in names_of_folders] == ["pixels", "pixels-reach"] * 2
+
+
 def test_backbones_are_chosen_by_name(tmp_path):
     text = 'methods = ["diayn", "sac"]\nenvs = ["walker"]\ntasks = ["walker_run"]\nbackbones = ["ddpg", "sac"]'
     specs = sweep(tmp_path, text).specs

@@ -121,7 +121,7 @@ def test_all_tasks_and_no_task(tmp_path):
         (f"{MINIMAL}objective = 3", r"objective must be a table, written \[objective\]"),
         (f"{MINIMAL}[objective]\nwidth = []", "objective.width must be a value or a list of values to try"),
         (f"{MINIMAL}[objective]\nwidth = [[{{x = 1}}]]", "objective.width must be a value or a list of values to try"),
-        (f"{MINIMAL}[objective.width]\nx = 1", "objective.width must be a value or a list of values to try"),
+        (f"{MINIMAL}[backbone.world]\ndeter = []", "backbone.world.deter must be a value or a list of values to try"),
         (f"{MINIMAL}[resources]\ncpus = 0", "resources.cpus must be a whole number above zero"),
         (f"{MINIMAL}[resources]\ngpus = 1.5", "resources.gpus must be a share between 0 and 1 or a whole number"),
         (f"{MINIMAL}[resources]\nretries = -1", "resources.retries must be a whole number of at least 0"),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import toys
 from counting import opened, saved_steps, signalling_at, train_runs
+from dreams import changed
 
-from skillscape.backbones.dreamer import Dreamer
+from skillscape.backbones.dreamer import BehaviourConfig, Dreamer, ReplayConfig, WorldConfig
 from skillscape.config import EvaluationConfig, RunConfig
 from skillscape.configure import finetuning_of
 from skillscape.errors import Interrupted, UserError
@@ -24,21 +25,11 @@ from skillscape.types import EnvSpec
 pytestmark = pytest.mark.usefixtures("_toy_loop", "_quick_compilation")
 
 TINY = Dreamer(
-    embedding=4,
-    memory=4,
-    hidden=4,
-    groups=2,
-    classes=2,
-    units=4,
-    layers=1,
-    activation="relu",
-    batch_size=2,
-    sequence_length=4,
-    horizon=2,
-    update_every=10,
-    warmup_steps=40,
-    policy_steps=40,
-    replay_capacity=1000,
+    world=WorldConfig(embedding=4, deter=4, hidden=4, stoch=2, classes=2, units=4, layers=1, activation="relu"),
+    behaviour=BehaviourConfig(units=4, layers=1, activation="relu", horizon=2),
+    replay=ReplayConfig(
+        batch_size=2, sequence_length=4, update_every=10, warmup_steps=40, task_warmup_steps=40, capacity=1000
+    ),
 )
 CONFIG = RunConfig(
     phase="pretrain",
@@ -56,7 +47,7 @@ CONFIGS = {
     "images": replace(
         CONFIG,
         env="gym/toys:Pictured-v0",
-        backbone=replace(TINY, encoder="patches", patch=32, patch_width=2, standardise_frames=True),
+        backbone=changed(TINY, world={"encoder": "patches", "patch": 32, "patch_width": 2, "normalize_images": True}),
     ),
 }
 
@@ -93,7 +84,7 @@ def whole(folder_of_wholes):
 def test_it_learns_once_for_every_tenth_step_and_changes_every_part(whole):
     run = Run(whole("vectors"))
     state, _ = run.newest()
-    assert int(state.agent.updates) == (CONFIG.steps - TINY.warmup_steps) // TINY.update_every
+    assert int(state.agent.updates) == (CONFIG.steps - TINY.replay.warmup_steps) // TINY.replay.update_every
     before = init_state(CONFIG, run.spec).agent
     for part in ("world", "actor", "critic"):
         old, new = getattr(before, part).params, getattr(state.agent, part).params
@@ -127,10 +118,10 @@ def test_images_go_to_a_buffer_of_bytes_and_their_moments_stay_with_the_agent(wh
     found = contents(whole("images"))
     assert {"replay/obs.u8", "replay/action.f32"} <= set(found)
     assert "replay/obs.f32" not in found
-    frames = Run(whole("images")).newest()[0].agent.frames
+    frames = Run(whole("images")).newest()[0].agent.image_norm
     # One frame of each sequence of every update.
-    updates = (CONFIG.steps - TINY.warmup_steps) // TINY.update_every
-    assert float(frames.moments.count) == pytest.approx(updates * TINY.batch_size, abs=0.01)
+    updates = (CONFIG.steps - TINY.replay.warmup_steps) // TINY.replay.update_every
+    assert float(frames.moments.count) == pytest.approx(updates * TINY.replay.batch_size, abs=0.01)
 
 
 def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
@@ -176,13 +167,13 @@ def test_what_is_learned_after_the_choice_of_a_skill_is_under_that_skill(tmp_pat
     grid = train(tmp_path / "grid", replace(tuned, skill="grid"))
     chosen = grid.kept_skill()
     acted = np.fromfile(grid.folder / "replay" / "skill.f32", np.float32).reshape(-1, 3)
-    assert len(np.unique(acted[: TINY.policy_steps], axis=0)) > 1
+    assert len(np.unique(acted[: TINY.replay.task_warmup_steps], axis=0)) > 1
     assert shown
     assert all((skill == chosen).all() for skill in shown)
 
 
 def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
-    on_replayed = replace(TINY, reward_on="replayed")
+    on_replayed = changed(TINY, objective={"reward_on": "replayed"})
     scored = replace(CONFIG, objective=APS(3, (4,), neighbours=2), backbone=on_replayed, steps=60)
     source = train(tmp_path / "source", scored)
     with pytest.raises(UserError, match="no skill can be inferred"):
@@ -192,7 +183,7 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
 
 def test_episodes_that_are_too_short_for_a_sequence_are_refused():
     told = "Episodes of gym/toys:Toy-v0 have 2 steps, but sequences of 4 states are learned from; set "
-    told += "--backbone.sequence-length to at most 3."
+    told += "--backbone.replay.sequence-length to at most 3."
     for config in (CONFIG, replace(CONFIG, phase="finetune", source="runs/x"), replace(CONFIG, phase="train")):
         with pytest.raises(UserError, match=re.escape(told)):
             config.check_env(EnvSpec((2,), 1, 2))
@@ -212,11 +203,11 @@ def end_after(monkeypatch, steps):
 @pytest.mark.parametrize(("warmup_steps", "episodes"), [(10, 20), (40, 20), (60, 30)])
 def test_episodes_that_always_end_before_a_sequence_are_told(tmp_path, monkeypatch, warmup_steps, episodes):
     end_after(monkeypatch, 2)
-    backbone, evaluation = replace(TINY, warmup_steps=warmup_steps), EvaluationConfig(20, 1)
+    backbone, evaluation = changed(TINY, replay={"warmup_steps": warmup_steps}), EvaluationConfig(20, 1)
     config = replace(CONFIG, backbone=backbone, evaluation=evaluation)
     told = (
         f"longest of the first {episodes} episodes of {CONFIG.env} has 2 steps, but sequences of 4 states are learned "
-        "from; train again with --force and set --backbone.sequence-length to at most 3."
+        "from; train again with --force and set --backbone.replay.sequence-length to at most 3."
     )
     for _ in range(2):  # going on with it, the same
         with pytest.raises(UserError, match=re.escape(told)):

@@ -8,7 +8,7 @@ from counting import contents
 
 from skillscape.api import finetune, load, pretrain
 from skillscape.backbones.ddpg import DDPG
-from skillscape.backbones.dreamer import Dreamer
+from skillscape.backbones.dreamer import BehaviourConfig, Dreamer, ReplayConfig, WorldConfig
 from skillscape.backbones.sac import SAC
 from skillscape.errors import Interrupted
 from skillscape.training import host_collector
@@ -19,19 +19,9 @@ BACKBONES = {
     "ddpg": DDPG(width=4, batch_size=4, warmup_steps=60),
     "sac": SAC(hidden=(4,), batch_size=4, warmup_steps=60),
     "dreamer": Dreamer(
-        embedding=4,
-        memory=4,
-        hidden=4,
-        groups=2,
-        classes=2,
-        units=4,
-        layers=1,
-        batch_size=2,
-        sequence_length=4,
-        horizon=2,
-        update_every=10,
-        warmup_steps=60,
-        replay_capacity=1000,
+        world=WorldConfig(embedding=4, deter=4, hidden=4, stoch=2, classes=2, units=4, layers=1),
+        behaviour=BehaviourConfig(units=4, layers=1, horizon=2),
+        replay=ReplayConfig(batch_size=2, sequence_length=4, update_every=10, warmup_steps=60, capacity=1000),
     ),
 }
 

@@ -40,23 +40,9 @@ class Backbone(ABC, Generic[Agent, Batch]):
     on_policy: ClassVar[bool] = False
     """Whether ``learn`` takes a ``Rollout`` of the newest policy, and nothing from a replay buffer."""
 
-    # Agents
-
     @abstractmethod
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> Agent:
         """A fresh agent; reads ``objective.skills`` and ``objective.critic_head``, nothing else."""
-
-    @abstractmethod
-    def task_config(self, *, pretrained: bool) -> "Backbone[Agent, Batch]":
-        """The settings to learn a task's own reward with, after pre-training or from scratch."""
-
-    @abstractmethod
-    def adapt(self, agent: Agent, key: RandomKey, *, keep_critic: bool = False) -> Agent:
-        """The agent that fine-tuning starts from: what survives pre-training, the rest fresh."""
-
-    @abstractmethod
-    def with_controller(self, agent: Agent, key: RandomKey, env_spec: EnvSpec, skills: int) -> Agent:
-        """The agent with a fresh controller that mixes its skills state by state, at first uniformly."""
 
     # Acting
 
@@ -100,16 +86,15 @@ class Backbone(ABC, Generic[Agent, Batch]):
 
     # Learning
 
-    @abstractmethod
-    def learn(
-        self, agent: Agent, objective: Objective[Any], objective_state: PyTree, batch: Batch, key: RandomKey
-    ) -> tuple[Agent, PyTree, Metrics]:
-        """Fit the objective's model, reward the batch with it, improve the agent."""
-
     @property
     def schedule(self) -> Schedule:
         """When learning from replay begins, how often, and from how much; on-policy backbones have none."""
         raise TypeError(f"{type(self).__name__} does not learn from replay and has no schedule.")
+
+    def steps_per_iteration(self, env_spec: EnvSpec) -> int:
+        """The fewest environment steps that training advances by: those of a rollout, or 1 with replay."""
+        del env_spec
+        return 1
 
     def sample(
         self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
@@ -127,10 +112,25 @@ class Backbone(ABC, Generic[Agent, Batch]):
         del steps
         return None
 
-    def steps_per_iteration(self, env_spec: EnvSpec) -> int:
-        """The fewest environment steps that training advances by: those of a rollout, or 1 with replay."""
-        del env_spec
-        return 1
+    @abstractmethod
+    def learn(
+        self, agent: Agent, objective: Objective[Any], objective_state: PyTree, batch: Batch, key: RandomKey
+    ) -> tuple[Agent, PyTree, Metrics]:
+        """Fit the objective's model, reward the batch with it, improve the agent."""
+
+    # Learning a task
+
+    @abstractmethod
+    def task_config(self, *, pretrained: bool) -> "Backbone[Agent, Batch]":
+        """The settings to learn a task's own reward with, after pre-training or from scratch."""
+
+    @abstractmethod
+    def adapt(self, agent: Agent, key: RandomKey, *, keep_critic: bool = False) -> Agent:
+        """The agent that fine-tuning starts from: what survives pre-training, the rest fresh."""
+
+    @abstractmethod
+    def with_controller(self, agent: Agent, key: RandomKey, env_spec: EnvSpec, skills: int) -> Agent:
+        """The agent with a fresh controller that mixes its skills state by state, at first uniformly."""
 
 
 class VectorBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):

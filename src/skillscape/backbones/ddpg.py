@@ -130,29 +130,29 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     width: Annotated[int, POSITIVE] = 1024
     """Width of every hidden layer of actor and critic."""
     batch_size: Annotated[int, POSITIVE] = 1024
-    """Transitions of a learning step."""
+    """Transitions in the batch of an update."""
     learning_rate: Annotated[float, POSITIVE] = 1e-4
-    """Adam's step size for actor and critic."""
+    """Adam's learning rate for actor and critic."""
     discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ."""
+    """Discount factor γ of the returns."""
     nstep: Annotated[int, POSITIVE] = 3
-    """n of the n-step returns."""
+    """Number of steps n of the n-step returns."""
     tau: Annotated[float, FRACTION, POSITIVE] = 0.01
-    """τ: how far the target critic moves at each learning step."""
+    """Update rate τ of the target critic: fraction of the way to the critic per update."""
     action_std: Annotated[float, POSITIVE] = 0.2
-    """Standard deviation of the policy's action noise, in pre-training and in fine-tuning."""
+    """Standard deviation σ of the Gaussian noise on actions, which are in [-1, 1]."""
     noise_clip: Annotated[float, POSITIVE] = 0.3
-    """How far from its mean an action may be in the losses; acting does not clip."""
+    """Clipping range of the action noise in the losses; acting does not clip."""
     update_every: Annotated[int, POSITIVE] = 2
-    """Environment steps for each learning step."""
+    """Environment steps between two updates."""
     warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
-    """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
+    """Environment steps with uniformly random actions before the first update, in pre-training and in fine-tuning."""
     replay_capacity: Annotated[int, POSITIVE] = 1_000_000
-    """Transitions that the replay buffer holds."""
+    """Capacity of the replay buffer in transitions."""
     pairs: Literal["n-step", "one-step"] = "n-step"
-    """What objectives see as s': s_{t+n} with its value at γⁿ, as URLB, or s_{t+1} with its value at γ."""
+    """Next state s' that objectives see and returns bootstrap from: s_{t+n} (as URLB) or s_{t+1}."""
     fresh_target: bool = True
-    """Fine-tuning starts with a random target critic, as URLB; otherwise with a copy of the critic."""
+    """Start fine-tuning with a random target critic, as URLB does, instead of a copy of the critic."""
 
     @property
     def _transform(self) -> optax.GradientTransformation:
@@ -166,35 +166,11 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, objective.critic_width)
         return DDPGAgent(TrainState.create(self._transform, actor), TrainState.create(self._transform, critic), critic)
 
-    def task_config(self, *, pretrained: bool) -> "DDPG":
-        """Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with."""
-        del pretrained
-        return replace(self, pairs="n-step")
-
-    def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
-        """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
-        critic_key, target_key = jax.random.split(key)
-        old = agent.critic.params
-        width, inputs = old.trunk.linear.weight.shape
-        outputs = old.bias.shape[1]
-        fresh = Critic.create(critic_key, inputs, width, outputs)
-        critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
-        target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
-        return DDPGAgent(
-            TrainState.create(self._transform, agent.actor.params), TrainState.create(self._transform, critic), target
-        )
-
-    def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
-        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
-        network = MLP.create(key, self.observation_width(env_spec), (self.width,), skills)
-        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
+    # Acting
 
     def policy_params(self, agent: DDPGAgent) -> Actor:
         """The actor is all that acting reads."""
         return agent.actor.params
-
-    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> TruncatedNormal:
-        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_std)
 
     def act(
         self,
@@ -216,6 +192,8 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     ) -> Float[Array, " n"]:
         """How likely the policy is to take these actions."""
         return self._policy(agent.actor.params, obs, skill).log_prob(action)
+
+    # Learning
 
     @property
     def schedule(self) -> Schedule:
@@ -241,6 +219,22 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         if steps >= self.nstep:
             return None
         return TooShort(f"returns over {self.nstep} steps", "nstep", steps)
+
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
+    def actor_loss(
+        self, actor: Actor, critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """−E[min Q(s, z, a)]: the deterministic policy gradient through the smaller of the two values."""
+        action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
+        value = jnp.mean(jnp.min(jax.vmap(critic)(batch.obs, batch.skill, action), axis=-1))
+        return -value, {"actor_loss": -value}
 
     def learn(
         self, agent: DDPGAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
@@ -272,21 +266,35 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         target = ema(agent.target, critic.params, self.tau)
         return DDPGAgent(actor, critic, target), objective_state, {**metrics, **critic_metrics, **actor_metrics}
 
-    def critic_loss(
-        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of both critics' mean squared errors."""
-        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+    # Learning a task
 
-    def actor_loss(
-        self, actor: Actor, critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """−E[min Q(s, z, a)]: the deterministic policy gradient through the smaller of the two values."""
-        action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
-        value = jnp.mean(jnp.min(jax.vmap(critic)(batch.obs, batch.skill, action), axis=-1))
-        return -value, {"actor_loss": -value}
+    def task_config(self, *, pretrained: bool) -> "DDPG":
+        """Rewards of a task are summed over n steps, whatever pairs the method was pre-trained with."""
+        del pretrained
+        return replace(self, pairs="n-step")
+
+    def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
+        """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
+        critic_key, target_key = jax.random.split(key)
+        old = agent.critic.params
+        width, inputs = old.trunk.linear.weight.shape
+        outputs = old.bias.shape[1]
+        fresh = Critic.create(critic_key, inputs, width, outputs)
+        critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
+        target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
+        return DDPGAgent(
+            TrainState.create(self._transform, agent.actor.params), TrainState.create(self._transform, critic), target
+        )
+
+    def with_controller(self, agent: DDPGAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DDPGAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
+        network = MLP.create(key, self.observation_width(env_spec), (self.width,), skills)
+        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
+
+    # Helpers
+
+    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> TruncatedNormal:
+        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_std)
 
     def _next(self, batch: Transitions) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """The state to bootstrap from, and the discount of its value."""

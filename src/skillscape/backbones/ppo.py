@@ -86,33 +86,33 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     episodes: Annotated[int, POSITIVE] = 50
     """Episodes collected for one iteration."""
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
-    """Widths of the hidden layers of policy and value network."""
+    """Widths of the hidden layers of the policy and value networks."""
     discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ."""
+    """Discount factor γ of the returns."""
     gae_lambda: Annotated[float, FRACTION] = 0.98
-    """λ of the generalised advantages."""
+    """Mixing parameter λ of generalised advantage estimation (GAE)."""
     clip: Annotated[float, POSITIVE] = 0.2
-    """ε of the clipped objective."""
+    """Clipping range ε of the probability ratio in the surrogate objective."""
     epochs: Annotated[int, POSITIVE] = 4
-    """Passes of policy and value network over each batch."""
+    """Passes over each iteration's batch when fitting the policy and value networks."""
     minibatches: Annotated[int, POSITIVE] = 10
-    """Parts that each pass takes a batch in, with a gradient step for each."""
+    """Minibatches per pass over the batch, with one gradient step each."""
     model_epochs: Annotated[int, POSITIVE] = 4
-    """Passes of the objective's own model over each batch, in ``minibatches`` parts."""
+    """Passes over each iteration's batch when fitting the objective's model, in as many minibatches."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
-    """Adam's step size for policy and value network."""
+    """Adam's learning rate for the policy and value networks."""
     epsilon: Annotated[float, POSITIVE] = 1e-3
-    """Adam's ε."""
+    """Adam's ε for the policy and value networks."""
     entropy: Annotated[float, NON_NEGATIVE] = 0.1
-    """Weight of the policy's entropy, the mean over action dimensions."""
+    """Weight of the policy's entropy (mean over action dimensions) in the loss."""
     value_weight: float = 1.0
-    """Weight of the value network's error in the loss."""
+    """Weight of the value network's squared error in the loss."""
     skill_scale: Annotated[float, POSITIVE] = 3.0
-    """Factor on the skill at the networks' input; at one, fresh skills act so much alike that none has a region."""
+    """Factor on the skill vector at the networks' input; at 1, untrained skills behave too alike to separate."""
     normalize_obs: bool = True
-    """Standardise observations by their running moments: a skill then weighs as much beside them in every maze."""
+    """Standardise observations by their running mean and variance before the networks read them."""
     min_concentration: float = 1.05
-    """Lower bound of the Beta's α and β; above one the density has one peak."""
+    """Lower bound of the Beta policy's concentrations α and β; above 1 its density is unimodal."""
 
     @property
     def _transform(self) -> optax.GradientTransformation:
@@ -128,53 +128,11 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         )
         return PPOAgent(TrainState.create(self._transform, networks), Moments.create(env_spec.obs_shape))
 
-    def task_config(self, *, pretrained: bool) -> "PPO":
-        """The same settings."""
-        del pretrained
-        return self
-
-    def adapt(self, agent: PPOAgent, key: RandomKey, *, keep_critic: bool = False) -> PPOAgent:
-        """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
-        networks = agent.networks.params
-        if not keep_critic:
-            sizes = [layer.weight.shape for layer in networks.value.layers]
-            value = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
-            networks = ActorCritic(networks.policy, value, networks.controller)
-        return PPOAgent(TrainState.create(self._transform, networks), agent.moments)
-
-    def with_controller(self, agent: PPOAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> PPOAgent:
-        """The agent with a fresh controller over its skills and a fresh optimiser."""
-        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
-        return agent._replace(networks=TrainState.create(self._transform, controlled(agent.networks.params, network)))
+    # Acting
 
     def policy_params(self, agent: PPOAgent) -> PPOAgent:
         """All of it: a policy reads the moments of its inputs too."""
         return agent
-
-    def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
-        normalised = agent.moments.normalise(obs) if self.normalize_obs else obs
-        return jnp.concatenate([normalised, self.skill_scale * skill], axis=-1)
-
-    def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
-        controller = networks.controller
-        if controller is None:
-            concentrations = self._concentrations(jax.vmap(networks.policy)(inputs))
-        else:
-            skills = controller.layers[-1].bias.shape[0]
-
-            def mixed(obs: Float[Array, " d"]) -> Float[Array, " c"]:
-                def under(skill: Float[Array, " z"]) -> Float[Array, " c"]:
-                    return self._concentrations(networks.policy(jnp.concatenate([obs, self.skill_scale * skill])))
-
-                concentrations: Float[Array, " c"] = mixture(controller, obs, under, skills)
-                return concentrations
-
-            concentrations = jax.vmap(mixed)(inputs[:, :-skills])
-        alpha, beta = jnp.split(concentrations, 2, axis=-1)
-        return Beta(alpha, beta)
-
-    def _concentrations(self, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
-        return jax.nn.softplus(logits) + self.min_concentration
 
     def act(
         self,
@@ -197,6 +155,8 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         # At ±1 itself the density is zero; the policy's own draws stay this far off, others' may not.
         return policy.log_prob(jnp.clip(action, -1 + 2e-6, 1 - 2e-6))
 
+    # Learning
+
     def steps_per_iteration(self, env_spec: EnvSpec) -> int:
         """``episodes`` whole episodes."""
         return self.episodes * env_spec.horizon
@@ -207,6 +167,25 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         if rows >= self.minibatches:
             return None
         return TooShort(f"{self.minibatches} parts of {self.episodes} of them", "minibatches", rows)
+
+    def critic_loss(self, networks: ActorCritic, batch: Sample) -> tuple[Float[Array, ""], Metrics]:
+        """Half the mean squared error of the value network."""
+        value = jax.vmap(networks.value)(batch.inputs)[:, 0]
+        loss = 0.5 * jnp.mean((value - batch.value_target) ** 2)
+        return loss, {"value_loss": loss}
+
+    def actor_loss(self, networks: ActorCritic, batch: Sample) -> tuple[Float[Array, ""], Metrics]:
+        """−(clipped surrogate + entropy bonus) of the policy (PPO Eq. 7, and the last term of Eq. 9)."""
+        policy = self._policy(networks, batch.inputs)
+        ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
+        clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
+        surrogate = jnp.mean(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
+        entropy = jnp.mean(policy.entropy())
+        return -surrogate - self.entropy * entropy, {
+            "policy_loss": -surrogate,
+            "entropy": entropy,
+            "clipped": jnp.mean(jnp.abs(ratio - 1) > self.clip),
+        }
 
     def learn(
         self, agent: PPOAgent, objective: Objective[Any], objective_state: PyTree, batch: Rollout, key: RandomKey
@@ -249,7 +228,12 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         def improve(
             networks: TrainState[ActorCritic], step: tuple[Sample, RandomKey]
         ) -> tuple[TrainState[ActorCritic], Metrics]:
-            return gradient_step(self._transform, lambda params: self._loss(params, step[0]), networks)
+            def loss(params: ActorCritic) -> tuple[Float[Array, ""], Metrics]:
+                actor, actor_metrics = self.actor_loss(params, step[0])
+                critic, critic_metrics = self.critic_loss(params, step[0])
+                return actor + self.value_weight * critic, {**actor_metrics, **critic_metrics}
+
+            return gradient_step(self._transform, loss, networks)
 
         trained, metrics = _in_minibatches(improve, agent.networks, samples, self.epochs, self.minibatches, key)
         return PPOAgent(trained, agent.moments.include(_flatten(batch.obs))), {
@@ -257,22 +241,53 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
             "value": jnp.mean(value),
         }
 
-    def _loss(self, networks: ActorCritic, batch: Sample) -> tuple[Float[Array, ""], Metrics]:
-        """Clipped surrogate + value error − entropy (PPO Eqs. 7 and 9)."""
-        policy = self._policy(networks, batch.inputs)
-        ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
-        clipped = jnp.clip(ratio, 1 - self.clip, 1 + self.clip)
-        surrogate = jnp.mean(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
-        value = jax.vmap(networks.value)(batch.inputs)[:, 0]
-        value_loss = 0.5 * jnp.mean((value - batch.value_target) ** 2)
-        entropy = jnp.mean(policy.entropy())
-        loss = -surrogate + self.value_weight * value_loss - self.entropy * entropy
-        return loss, {
-            "policy_loss": -surrogate,
-            "value_loss": value_loss,
-            "entropy": entropy,
-            "clipped": jnp.mean(jnp.abs(ratio - 1) > self.clip),
-        }
+    # Learning a task
+
+    def task_config(self, *, pretrained: bool) -> "PPO":
+        """The same settings."""
+        del pretrained
+        return self
+
+    def adapt(self, agent: PPOAgent, key: RandomKey, *, keep_critic: bool = False) -> PPOAgent:
+        """Keep the policy and the input moments; a fresh value network and optimiser, since the reward is another."""
+        networks = agent.networks.params
+        if not keep_critic:
+            sizes = [layer.weight.shape for layer in networks.value.layers]
+            value = MLP.create(key, sizes[0][1], [outputs for outputs, _ in sizes[:-1]], sizes[-1][0])
+            networks = ActorCritic(networks.policy, value, networks.controller)
+        return PPOAgent(TrainState.create(self._transform, networks), agent.moments)
+
+    def with_controller(self, agent: PPOAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> PPOAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser."""
+        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
+        return agent._replace(networks=TrainState.create(self._transform, controlled(agent.networks.params, network)))
+
+    # Helpers
+
+    def _inputs(self, agent: PPOAgent, obs: Float[Array, "*n d"], skill: Float[Array, "*n z"]) -> Float[Array, "*n i"]:
+        normalised = agent.moments.normalise(obs) if self.normalize_obs else obs
+        return jnp.concatenate([normalised, self.skill_scale * skill], axis=-1)
+
+    def _policy(self, networks: ActorCritic, inputs: Float[Array, "n i"]) -> Beta:
+        controller = networks.controller
+        if controller is None:
+            concentrations = self._concentrations(jax.vmap(networks.policy)(inputs))
+        else:
+            skills = controller.layers[-1].bias.shape[0]
+
+            def mixed(obs: Float[Array, " d"]) -> Float[Array, " c"]:
+                def under(skill: Float[Array, " z"]) -> Float[Array, " c"]:
+                    return self._concentrations(networks.policy(jnp.concatenate([obs, self.skill_scale * skill])))
+
+                concentrations: Float[Array, " c"] = mixture(controller, obs, under, skills)
+                return concentrations
+
+            concentrations = jax.vmap(mixed)(inputs[:, :-skills])
+        alpha, beta = jnp.split(concentrations, 2, axis=-1)
+        return Beta(alpha, beta)
+
+    def _concentrations(self, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
+        return jax.nn.softplus(logits) + self.min_concentration
 
 
 def _flatten(field: Float[Array, "t e ..."]) -> Float[Array, "n ..."]:

@@ -89,23 +89,23 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     hidden: Annotated[tuple[int, ...], POSITIVE] = (1024, 1024)
     """Widths of the hidden layers of actor and critics."""
     batch_size: Annotated[int, POSITIVE] = 256
-    """Transitions of a learning step."""
+    """Transitions in the batch of an update."""
     learning_rate: Annotated[float, POSITIVE] = 1e-4
-    """Adam's step size for actor, critics and temperature."""
+    """Adam's learning rate for actor, critics and temperature."""
     discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ."""
+    """Discount factor γ of the returns."""
     tau: Annotated[float, FRACTION, POSITIVE] = 0.005
-    """τ: how far the target critic moves at each learning step."""
+    """Update rate τ of the target critics: fraction of the way to the critics per update."""
     initial_temperature: Annotated[float, POSITIVE] = 0.01
-    """Weight α of the policy's entropy at the start."""
+    """Initial temperature α, the weight of the policy's entropy."""
     entropy_scale: float = 0.5
-    """Target entropy in nats, as a negative multiple of the number of action dimensions."""
+    """Target entropy divided by minus the number of action dimensions, in nats."""
     update_every: Annotated[int, POSITIVE] = 2
-    """Environment steps for each learning step."""
+    """Environment steps between two updates."""
     warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
-    """Uniform random steps at the start of pre-training and of fine-tuning, before learning begins."""
+    """Environment steps with uniformly random actions before the first update, in pre-training and in fine-tuning."""
     replay_capacity: Annotated[int, POSITIVE] = 1_000_000
-    """Transitions that the replay buffer holds."""
+    """Capacity of the replay buffer in transitions."""
 
     @property
     def _transform(self) -> optax.GradientTransformation:
@@ -119,38 +119,11 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, objective.critic_width)
         return self._agent(actor, critic)
 
-    def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
-        """Networks with fresh optimisers, target and temperature."""
-        log_temperature = jnp.log(jnp.float32(self.initial_temperature))
-        return SACAgent(
-            TrainState.create(self._transform, actor),
-            TrainState.create(self._transform, critic),
-            TrainState.create(self._transform, log_temperature),
-            critic,
-        )
-
-    def task_config(self, *, pretrained: bool) -> "SAC":
-        """The same settings."""
-        del pretrained
-        return self
-
-    def adapt(self, agent: SACAgent, key: RandomKey, *, keep_critic: bool = False) -> SACAgent:
-        """Keep the actor, and the critic where asked; fresh critics, optimisers and temperature otherwise."""
-        critic = agent.critic.params
-        return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
-
-    def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
-        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
-        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
-        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
+    # Acting
 
     def policy_params(self, agent: SACAgent) -> Actor:
         """The actor is all that acting reads."""
         return agent.actor.params
-
-    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> SquashedNormal:
-        mean, log_std = jnp.split(jax.vmap(actor)(obs, skill), 2, axis=-1)
-        return SquashedNormal(mean, jnp.clip(log_std, *LOG_STD_RANGE))
 
     def act(
         self,
@@ -171,6 +144,8 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         """How likely the policy is to take these actions."""
         return self._policy(agent.actor.params, obs, skill).log_prob(action)
 
+    # Learning
+
     @property
     def schedule(self) -> Schedule:
         """When to act at random, learn, and from how much; returns are one step long."""
@@ -182,6 +157,35 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
         del skill
         return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
+
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
+    def actor_loss(
+        self,
+        actor: Actor,
+        critic: Critic,
+        temperature: Float[Array, ""],
+        batch: Transitions,
+        noise: Float[Array, "n a"],
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action."""
+        policy = self._policy(actor, batch.obs, batch.skill)
+        values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
+        log_prob = policy.log_prob_of_noise(noise)
+        loss, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
+        return loss, {"actor_loss": loss, "policy_entropy": entropy}
+
+    def temperature_loss(
+        self, log_temperature: Float[Array, ""], surplus: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """log α · (entropy − target): raises α where the entropy is below its target, lowers it where above."""
+        return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
 
     def learn(
         self, agent: SACAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
@@ -220,34 +224,38 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         metrics = {**metrics, **critic_metrics, **actor_metrics, **temperature_metrics}
         return SACAgent(actor, critic, log_temperature, target), objective_state, metrics
 
-    def critic_loss(
-        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of both critics' mean squared errors."""
-        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+    # Learning a task
 
-    def actor_loss(
-        self,
-        actor: Actor,
-        critic: Critic,
-        temperature: Float[Array, ""],
-        batch: Transitions,
-        noise: Float[Array, "n a"],
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action."""
-        policy = self._policy(actor, batch.obs, batch.skill)
-        values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
-        log_prob = policy.log_prob_of_noise(noise)
-        loss, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
-        return loss, {"actor_loss": loss, "policy_entropy": entropy}
+    def task_config(self, *, pretrained: bool) -> "SAC":
+        """The same settings."""
+        del pretrained
+        return self
 
-    def temperature_loss(
-        self, log_temperature: Float[Array, ""], surplus: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """log α · (entropy − target): raises α where the entropy is below its target, lowers it where above."""
-        return log_temperature * surplus, {"temperature": jnp.exp(log_temperature)}
+    def adapt(self, agent: SACAgent, key: RandomKey, *, keep_critic: bool = False) -> SACAgent:
+        """Keep the actor, and the critic where asked; fresh critics, optimisers and temperature otherwise."""
+        critic = agent.critic.params
+        return self._agent(agent.actor.params, critic if keep_critic else _redrawn(critic, key))
+
+    def with_controller(self, agent: SACAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> SACAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
+        network = MLP.create(key, self.observation_width(env_spec), self.hidden[:1], skills)
+        return agent._replace(actor=TrainState.create(self._transform, controlled(agent.actor.params, network)))
+
+    # Helpers
+
+    def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
+        """Networks with fresh optimisers, target and temperature."""
+        log_temperature = jnp.log(jnp.float32(self.initial_temperature))
+        return SACAgent(
+            TrainState.create(self._transform, actor),
+            TrainState.create(self._transform, critic),
+            TrainState.create(self._transform, log_temperature),
+            critic,
+        )
+
+    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> SquashedNormal:
+        mean, log_std = jnp.split(jax.vmap(actor)(obs, skill), 2, axis=-1)
+        return SquashedNormal(mean, jnp.clip(log_std, *LOG_STD_RANGE))
 
 
 def _experience(batch: Transitions) -> Experience:

@@ -1,5 +1,6 @@
 """What is trained: columns of a table × environments × tasks × seeds, as configurations of runs and their folders."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 
 from skillscape import backbones, configure, presets
 from skillscape.config import RunConfig
-from skillscape.config_io import overridden
+from skillscape.config_io import as_json, nested, overridden, setting
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
@@ -17,8 +18,10 @@ from skillscape.launch import checked_spec
 from skillscape.objectives import trainable
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
-"""Settings and the value each of them has."""
+"""Settings and the value each of them has; those of a group by names with dots, "world.deter"."""
 NOISE = "env.noise"
+LONGEST_WORDS = 150
+"""Characters that settings may have in the name of a folder, which has at most 255 with method and place."""
 MOST_RUNS = 100_000
 """Runs of a grid; one beyond is a slip of the pen, and would only be counted for hours."""
 
@@ -209,10 +212,10 @@ def _runs(grid: Grid, variant: Variant, env: str) -> Iterator[RunSpec]:
 def _overridden(grid: Grid, variant: Variant, config: RunConfig) -> RunConfig:
     """A configuration with the settings of a column and of the grid."""
     if config.objective is not None:
-        config = replace(config, objective=overridden(config.objective, dict(variant.objective), "objective"))
-    backbone = overridden(config.backbone, dict(variant.settings), "backbone")
+        config = replace(config, objective=overridden(config.objective, nested(variant.objective), "objective"))
+    backbone = overridden(config.backbone, nested(variant.settings), "backbone")
     return replace(
-        config, backbone=backbone, evaluation=overridden(config.evaluation, dict(grid.evaluation), "evaluation")
+        config, backbone=backbone, evaluation=overridden(config.evaluation, nested(grid.evaluation), "evaluation")
     )
 
 
@@ -236,15 +239,11 @@ def _changes(grid: Grid, variant: Variant, usual: RunConfig, config: RunConfig) 
         ("backbone.", usual.backbone, config.backbone, variant.settings),
         ("evaluation.", usual.evaluation, config.evaluation, grid.evaluation),
     ):
-        names = [name for name, _ in pairs if ours is not None and vars(ours)[name] != vars(theirs)[name]]
-        found |= {f"{prefix}{name}": _plain(vars(ours)[name]) for name in names}
-    found |= {f"env.kwargs.{name}": _plain(value) for name, value in grid.env_kwargs}
+        names = [name for name, _ in pairs if ours is not None and setting(ours, name) != setting(theirs, name)]
+        found |= {f"{prefix}{name}": as_json(setting(ours, name)) for name in names}
+    found |= {f"env.kwargs.{name}": as_json(value) for name, value in grid.env_kwargs}
     found |= {"env.copies": config.copies} if config.copies > 1 else {}
     return {**found, NOISE: config.noise} if config.noise else found
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _folder(
@@ -255,8 +254,16 @@ def _folder(
     Every run of `skillscape reproduce` and `skillscape sweep` is named here, so that they share what they train.
     """
     group = "-".join([config.family.name, preset, *(f"{steps}" for steps in budgets)])
-    words = (f"noise-{value:g}" if name == NOISE else f"{name}={_word(value)}" for name, value in settings.items())
-    return f"{group}/{'-'.join([config.method, *words, _place(config), *rest])}"
+    words = [f"noise-{value:g}" if name == NOISE else f"{name}={_word(value)}" for name, value in settings.items()]
+    return f"{group}/{'-'.join([config.method, *_shortened(words), _place(config), *rest])}"
+
+
+def _shortened(words: list[str]) -> list[str]:
+    """The words as they are, or, where file systems would refuse so long a name, their beginning and a digest."""
+    joined = "-".join(words)
+    if len(joined) <= LONGEST_WORDS:
+        return words
+    return [f"{joined[: LONGEST_WORDS - 9]}-{hashlib.sha256(joined.encode()).hexdigest()[:8]}"]
 
 
 def _place(config: RunConfig) -> str:

@@ -77,12 +77,22 @@ def _read(prefix: str, keys: "Mapping[str, KeySpec]", values: Mapping[str, Any])
 
 
 def _tried(key: str, pairs: Pairs) -> Values:
-    """Settings with the values to try; one that is itself a list, such as hidden, is tried with a list of lists."""
-    found = tuple((name, entry if isinstance(entry, tuple) else (entry,)) for name, entry in pairs)
+    """Settings with the values to try; one that is itself a list, such as hidden, is tried with a list of lists.
+
+    A table inside the table is a group of settings: [backbone.world] with deter is "world.deter".
+    """
+    flat = [pair for name, entry in pairs for pair in _flat(name, entry)]
+    found = tuple((name, entry if isinstance(entry, tuple) else (entry,)) for name, entry in flat)
     for name, tried in found:
         if not tried or not _plain(tried):
-            raise UserError(f"{key}.{name} must be a value or a list of values to try, not {dict(pairs)[name]!r}.")
+            raise UserError(f"{key}.{name} must be a value or a list of values to try, not {dict(flat)[name]!r}.")
     return found
+
+
+def _flat(name: str, entry: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    if not isinstance(entry, dict):
+        return [(name, _tuples(entry))]
+    return [pair for inner, value in entry.items() for pair in _flat(f"{name}.{inner}", value)]
 
 
 def _variants(

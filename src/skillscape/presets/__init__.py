@@ -91,9 +91,13 @@ def _suited(backbone: Backbone[Any, Any], method: type[Objective[Any]] | None) -
         return backbone
     if method is None:
         return backbone.task_config(pretrained=False)
+    behaviour, objective = backbone.behaviour, backbone.objective
     return replace(
         backbone,
-        entropy=backbone.entropy if method.imagined_entropy is None else method.imagined_entropy,
-        normalise="none" if method.own_unit else backbone.normalise,
-        reward_gradient=backbone.reward_gradient and method.reward_gradient,
+        behaviour=replace(
+            behaviour,
+            entropy=behaviour.entropy if method.imagined_entropy is None else method.imagined_entropy,
+            normalize="none" if method.own_unit else behaviour.normalize,
+        ),
+        objective=replace(objective, reward_gradient=objective.reward_gradient and method.reward_gradient),
     )

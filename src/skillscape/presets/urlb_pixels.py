@@ -11,58 +11,67 @@ Methods meet what the world model remembers of images: vectors whose entries hav
 from dataclasses import replace
 
 from skillscape.backbones.dreamer.agent import Dreamer
+from skillscape.backbones.dreamer.config import BehaviourConfig, ReplayConfig, WorldConfig
 from skillscape.objectives.base import Scale
 from skillscape.presets.settings import Preset, Sized
 
 PAPER = Dreamer()
 """The reference's sizes: convolutions of depth 48, 32 × 32 latents, 50 × 50 states, all of them imagined from."""
 
+# Thousands of updates instead of hundreds of thousands have to do: hence what is larger here than at ``paper``.
 LAPTOP = Dreamer(
-    # Products instead of convolutions, and few states to imagine from.
-    encoder="patches",
-    groups=16,
-    classes=16,
-    units=256,
-    layers=3,
-    activation="relu",
-    batch_size=16,
-    sequence_length=32,
-    imagined_starts=128,
-    warmup_steps=1_000,
-    replay_capacity=100_000,
-    # Thousands of updates instead of hundreds of thousands have to do: frames are standardised, steps are larger, and
-    # the KL weighs less, so that a body of few pixels is worth its nats.
-    standardise_frames=True,
-    divergence_scale=0.1,
-    model_learning_rate=1e-3,
-    learning_rate=3e-4,
-    skill_scale=5.0,
-    # Larger steps along the slopes of a critic that knows little yet would carry the actor to where its tanh is flat,
-    # and it would stay there. Rewards are without their mean, which is all that the critic would learn in the time.
-    restraint=1e-2,
-    centred=True,
+    world=WorldConfig(
+        # Products instead of convolutions.
+        encoder="patches",
+        stoch=16,
+        classes=16,
+        units=256,
+        layers=3,
+        activation="relu",
+        # Images are normalised and the KL weighs less, so that a body of few pixels is worth its nats.
+        normalize_images=True,
+        kl_scale=0.1,
+        learning_rate=1e-3,
+    ),
+    behaviour=BehaviourConfig(
+        units=256,
+        layers=3,
+        activation="relu",
+        imagined_starts=128,
+        learning_rate=3e-4,
+        skill_scale=5.0,
+        # Larger steps along the slopes of a critic that knows little yet would carry the actor to where its tanh is
+        # flat, and it would stay there. Rewards are without their mean, which is all that the critic would learn in
+        # the time.
+        actor_output_l2=1e-2,
+        center_rewards=True,
+    ),
+    replay=ReplayConfig(batch_size=16, sequence_length=32, warmup_steps=1_000, capacity=100_000),
 )
 
 SMOKE = Dreamer(
-    encoder="patches",
-    patch=16,
-    patch_width=8,
-    embedding=16,
-    memory=16,
-    hidden=16,
-    groups=4,
-    classes=4,
-    units=16,
-    layers=1,
-    activation="relu",
-    batch_size=4,
-    sequence_length=8,
-    imagined_starts=16,
-    horizon=5,
-    update_every=20,
-    warmup_steps=1_000,
-    policy_steps=1_000,
-    replay_capacity=10_000,
+    world=WorldConfig(
+        encoder="patches",
+        patch=16,
+        patch_width=8,
+        embedding=16,
+        deter=16,
+        hidden=16,
+        stoch=4,
+        classes=4,
+        units=16,
+        layers=1,
+        activation="relu",
+    ),
+    behaviour=BehaviourConfig(units=16, layers=1, activation="relu", imagined_starts=16, horizon=5),
+    replay=ReplayConfig(
+        batch_size=4,
+        sequence_length=8,
+        update_every=20,
+        warmup_steps=1_000,
+        task_warmup_steps=1_000,
+        capacity=10_000,
+    ),
 )
 
 _LAPTOP_SCALE = Scale(
@@ -118,7 +127,9 @@ def _in_maze(preset: Preset, backbone: Dreamer) -> Preset:
 
 MAZE_PIXELS: dict[str, Preset] = {
     # A step in a maze costs next to nothing beside an update, and skills separate by what they do now.
-    "laptop": replace(_in_maze(URLB_PIXELS["laptop"], replace(LAPTOP, update_every=15)), steps=60_000),
+    "laptop": replace(
+        _in_maze(URLB_PIXELS["laptop"], replace(LAPTOP, replay=replace(LAPTOP.replay, update_every=15))), steps=60_000
+    ),
     "paper": _in_maze(URLB_PIXELS["paper"], PAPER),
     "smoke": _in_maze(URLB_PIXELS["smoke"], SMOKE),
 }

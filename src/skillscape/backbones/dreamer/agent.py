@@ -23,8 +23,8 @@ from skillscape.backbones.dreamer.imagination import (
     cumulative_weights,
     imagine,
     lambda_returns,
-    track_centre,
     track_magnitude,
+    track_mean,
     track_range,
 )
 from skillscape.backbones.dreamer.networks import DreamerAgent, adapted, create, with_controller
@@ -49,7 +49,7 @@ from skillscape.types import EnvSpec, Metrics, RandomKey, Schedule, Sequences, S
 class DreamerPolicy(NamedTuple):
     """The part of an agent that acts."""
 
-    frames: ImageNorm | None
+    image_norm: ImageNorm | None
     encoder: Encoder
     dynamics: RSSM
     actor: Actor
@@ -62,6 +62,19 @@ class Belief(NamedTuple):
     time: Int[Array, " n"]
 
 
+class Imagined(NamedTuple):
+    """What the actor loss computes and the critic learns from: n trajectories of h + 1 states, time first."""
+
+    feature: Float[Array, "h1 n f"]
+    returns: Float[Array, "h n"]
+    weight: Float[Array, "h1 n"]
+    """See ``cumulative_weights``."""
+    scale: Float[Array, ""]
+    reward_mean: Float[Array, ""]
+    objective_state: PyTree
+    metrics: Metrics
+
+
 @dataclass(frozen=True)
 class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     """DreamerV2: discrete latents, KL balancing, and an actor that climbs the gradient of imagined returns."""
@@ -69,49 +82,24 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     name: ClassVar[str] = "dreamer"
     label: ClassVar[str] = "Dreamer"
 
-    # Agents
-
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DreamerAgent:
         """Fresh networks; the target is a copy of the critic."""
-        if self.horizon < 2:
-            raise UserError(f"--backbone.horizon must be at least 2, not {self.horizon}.")
+        if self.behaviour.horizon < 2:
+            raise UserError(f"--backbone.behaviour.horizon must be at least 2, not {self.behaviour.horizon}.")
         # One compiled program instead of a hundred small ones.
         created: DreamerAgent = jax.jit(lambda key: create(self, key, env_spec, objective))(key)
         return created
 
-    def task_config(self, *, pretrained: bool) -> "Dreamer":
-        """A little entropy, plain rewards, whose gradient shapes the model; the skills that act are imagined too."""
-        return replace(
-            self,
-            entropy=1e-4,
-            normalise="none" if self.normalise == "rewards" else self.normalise,
-            reward_shapes_model=True,
-            reward_on="imagined",
-            reward_gradient=True,
-            imagined_skills="replayed",
-            warmup_policy=pretrained,
-            warmup_steps=self.policy_steps,
-        )
-
-    def adapt(self, agent: DreamerAgent, key: RandomKey, *, keep_critic: bool = False) -> DreamerAgent:
-        """Keep the world model but for its heads, and the actor; fresh heads, critic (unless kept) and optimisers."""
-        return adapted(self, agent, key, keep_critic=keep_critic)
-
-    def with_controller(self, agent: DreamerAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DreamerAgent:
-        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
-        del env_spec
-        return with_controller(self, agent, key, skills)
-
     # Acting
 
     def initial_carry(self, rows: int) -> Belief:
-        """Nothing remembered."""
-        return Belief(jnp.zeros((rows, self.memory)), jnp.zeros(rows, jnp.int32))
+        """Recurrent states of zeros at the start of each episode."""
+        return Belief(jnp.zeros((rows, self.world.deter)), jnp.zeros(rows, jnp.int32))
 
     def policy_params(self, agent: DreamerAgent) -> DreamerPolicy:
         """Moments of images, encoder, dynamics and actor."""
         world = agent.world.params
-        return DreamerPolicy(agent.frames, world.encoder, world.dynamics, agent.actor.params)
+        return DreamerPolicy(agent.image_norm, world.encoder, world.dynamics, agent.actor.params)
 
     def act(
         self,
@@ -126,23 +114,23 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
 
         The state is drawn in either case, as in training; each step of an episode draws anew also from the same key.
         """
-        dynamics, rows = policy.dynamics, skill.shape[0]
-        actions = dynamics.enter.weight.shape[1] - self.groups * self.classes
-        deter, sample = dynamics.initial(rows)
-        fresh = jax.vmap(dynamics.transition)(deter, sample, jnp.zeros((rows, actions)))
+        dynamics, rows, latents = policy.dynamics, skill.shape[0], self.world.stoch
+        actions = dynamics.input.weight.shape[1] - latents * self.world.classes
+        deter, stoch = dynamics.initial(rows)
+        fresh = jax.vmap(dynamics.transition)(deter, stoch, jnp.zeros((rows, actions)))
         deter = jnp.where(carry.time[:, None] == 0, fresh, carry.deter)
-        embedding = jax.vmap(policy.encoder)(normalize_obs(policy.frames, obs))
+        embedding = jax.vmap(policy.encoder)(normalize_obs(policy.image_norm, obs))
         logits = jax.vmap(dynamics.infer_posterior)(deter, jax.vmap(dynamics.project_embedding)(embedding))
 
         def draw(key: RandomKey, time: Int[Array, ""]) -> tuple[Float[Array, " s"], Float[Array, " a"]]:
             state_key, action_key = jax.random.split(jax.random.fold_in(key, time))
-            return jax.random.uniform(state_key, (self.groups,)), jax.random.normal(action_key, (actions,))
+            return jax.random.uniform(state_key, (latents,)), jax.random.normal(action_key, (actions,))
 
         uniform, noise = jax.vmap(draw)(jax.random.split(key, rows), carry.time)
         state = Latent(deter, OneHot(logits).sample(uniform), logits)
         distribution = jax.vmap(policy.actor)(state.feature, skill)
         action = distribution.sample(noise) if explore else distribution.mean
-        return action, Belief(jax.vmap(dynamics.transition)(deter, state.sample, action), carry.time + 1)
+        return action, Belief(jax.vmap(dynamics.transition)(deter, state.stoch, action), carry.time + 1)
 
     def log_prob(
         self, agent: DreamerAgent, obs: Shaped[Array, "t ..."], skill: Float[Array, "t z"], action: Float[Array, "t a"]
@@ -151,12 +139,6 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         states = _episode_states(agent, obs, action)
         distribution: TruncatedNormal = jax.vmap(agent.actor.params)(states.feature[0], skill)
         return distribution.log_prob(action)
-
-    def predict(self, agent: DreamerAgent, batch: Sequences, context: int) -> Float[Array, "b t ..."]:
-        """Observations (images in [-½, ½]) as the model decodes the first ``context``, and as it predicts the rest."""
-        known = batch._replace(obs=normalize_obs(agent.frames, batch.obs))
-        expected = agent.world.params.predict(known, context, jax.random.key(0))
-        return expected if agent.frames is None else agent.frames.restored(expected)
 
     # What objectives see
 
@@ -170,20 +152,26 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         """What imagined states are scored by: the model's features of the states."""
         return objective_features(self, _episode_states(agent, obs, action))[0]
 
+    def predict(self, agent: DreamerAgent, batch: Sequences, context: int) -> Float[Array, "b t ..."]:
+        """Observations (images in [-½, ½]): the first ``context`` as reconstructed, the rest as predicted open loop."""
+        known = batch._replace(obs=normalize_obs(agent.image_norm, batch.obs))
+        expected = agent.world.params.predict(known, context, jax.random.key(0))
+        return expected if agent.image_norm is None else agent.image_norm.denormalize(expected)
+
     # Learning
 
     @property
     def schedule(self) -> Schedule:
         """When learning begins, how often, and from how much."""
         return Schedule(
-            self.warmup_steps,
-            self.update_every,
-            self.batch_size,
+            self.replay.warmup_steps,
+            self.replay.update_every,
+            self.replay.batch_size,
             1,
-            self.discount,
-            self.replay_capacity,
-            self.sequence_length,
-            self.warmup_policy,
+            self.behaviour.discount,
+            self.replay.capacity,
+            self.replay.sequence_length,
+            self.replay.warmup_policy,
         )
 
     def sample(
@@ -191,17 +179,77 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     ) -> Sequences | None:
         """Sequences, all updates of an objective's model from the same ones."""
         del updates
-        if not len(episode_index.long_enough(self.sequence_length)):
+        length = self.replay.sequence_length
+        if not len(episode_index.long_enough(length)):
             return None
-        drawn = replay.sample_sequences(self.batch_size, self.sequence_length, episode_index)
+        drawn = replay.sample_sequences(self.replay.batch_size, length, episode_index)
         # What is imagined goes on under the skill that was chosen, also from states that others led to.
         return drawn if skill is None else drawn._replace(skill=jnp.broadcast_to(skill, drawn.skill.shape))
 
     def too_short(self, steps: int) -> TooShort | None:
         """A sequence of L states needs L − 1 steps."""
-        if steps + 1 >= self.sequence_length:
+        length = self.replay.sequence_length
+        if steps + 1 >= length:
             return None
-        return TooShort(f"sequences of {self.sequence_length} states", "sequence_length", steps + 1)
+        return TooShort(f"sequences of {length} states", "replay.sequence_length", steps + 1)
+
+    def critic_loss(
+        self, critic: Critic, imagined: Imagined, skill: Float[Array, "n z"], known: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """E[−wₜ log p(Gₜ | sₜ, z)] over all states but the last; known: see ``Starts``."""
+        # The reward of arriving at a start is not known where nothing came before it.
+        weight = jnp.concatenate([imagined.weight[:1] * known[None], imagined.weight[1:-1]])
+        loss = jnp.mean(weight * critic.nll(imagined.feature[:-1], skill, imagined.returns))
+        return loss, {"critic_loss": loss}
+
+    def actor_loss(
+        self,
+        actor: Actor,
+        agent: DreamerAgent,
+        objective: Objective[Any],
+        objective_state: PyTree,
+        starts: Starts,
+        key: RandomKey,
+    ) -> tuple[Float[Array, ""], Imagined]:
+        """−E[wₜ (Gₜ₊₁ + η Hₜ − ½ ρ |xₜ|²)], backpropagated through the dynamics; ρ: ``actor_output_l2``."""
+        config, world, skill = self.behaviour, agent.world.params, starts.skill
+        head = None if agent.reward_head is None else agent.reward_head.params
+        dream_key, reward_key = jax.random.split(key)
+        dream = imagine(world.dynamics, actor, starts.state, skill, config.horizon, dream_key)
+        feature = dream.states.feature
+        objective_state, reward, metrics = imagined_reward(
+            self, world, head, objective, objective_state, starts, dream, feature, reward_key
+        )
+        scale, reward_mean = agent.scale, agent.reward_mean
+        scaled = reward
+        if config.center_rewards and world.continue_head is None:
+            reward_mean = track_mean(reward_mean, reward[1:], agent.updates, config.center_momentum)
+            scaled = reward - reward_mean
+        if config.normalize == "rewards":
+            scale = track_magnitude(scale, reward[1:], config.reward_norm_momentum)
+            scaled = scaled / (scale + 1e-8)
+        discount = config.discount * world.continue_prob(feature)
+        value = agent.target.values(feature, skill)
+        returns = lambda_returns(scaled, value, discount, config.discount_lambda)
+        weight = cumulative_weights(discount)
+        gain = returns[1:]
+        if config.normalize == "returns":
+            scale = track_range(scale, returns, config.return_norm_rate)
+            gain = gain / jnp.maximum(scale, 1.0)
+        entropy, output_l2 = dream.entropy[:-1], dream.output_l2[:-1]
+        loss = -jnp.mean(weight[:-2] * (gain + config.entropy * entropy - config.actor_output_l2 * output_l2))
+        metrics = {
+            **metrics,
+            "actor_loss": loss,
+            "entropy": jnp.mean(entropy),
+            "strain": jnp.mean(output_l2),
+            "reward": jnp.mean(reward[1:]),
+            "imagined_return": jnp.mean(returns),
+            "value": jnp.mean(value),
+            "scale": scale,
+            "centre": reward_mean,
+        }
+        return loss, Imagined(feature, returns, weight, scale, reward_mean, objective_state, metrics)
 
     def learn(
         self,
@@ -213,15 +261,15 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
     ) -> tuple[DreamerAgent, PyTree, Metrics]:
         """World model → objective on replayed states → imagine with its skills → rewards → actor → critic."""
         world_key, model_key, head_key, start_key, dream_key = jax.random.split(key, 5)
-        obs, unit, frames = preprocess(batch.obs), jnp.ones(()), agent.frames
-        if frames is not None:
-            frames = frames.include(obs)
-            obs, unit = frames.standardised(obs), frames.unit
+        obs, unit, image_norm = preprocess(batch.obs), jnp.ones(()), agent.image_norm
+        if image_norm is not None:
+            image_norm = image_norm.include(obs)
+            obs, unit = image_norm.normalize(obs), image_norm.unit
         world, (posterior, metrics) = self._improve_world(agent.world, batch._replace(obs=obs), unit, world_key)
-        objective_state, intrinsic, objective_metrics = fit_objective(
-            self, objective, objective_state, agent.intrinsic, posterior, batch, (model_key, head_key)
+        objective_state, reward_head, objective_metrics = fit_objective(
+            self, objective, objective_state, agent.reward_head, posterior, batch, (model_key, head_key)
         )
-        agent = agent._replace(world=world, intrinsic=intrinsic, frames=frames)
+        agent = agent._replace(world=world, reward_head=reward_head, image_norm=image_norm)
         starts = imagined_starts(self, posterior, batch, objective.skills, start_key)
         agent, objective_state, behaviour_metrics = self._improve_behaviour(
             agent, objective, objective_state, starts, dream_key
@@ -232,19 +280,9 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         self, world: TrainState[WorldModel], batch: Sequences, unit: Float[Array, ""], key: RandomKey
     ) -> tuple[TrainState[WorldModel], tuple[Posterior, Metrics]]:
         """One step of the world model. batch.obs: preprocessed; unit: see ``WorldModel.loss``."""
-
-        def loss(world: WorldModel) -> tuple[Float[Array, ""], tuple[Posterior, Metrics]]:
-            return world.loss(
-                batch,
-                key,
-                unit=unit,
-                divergence_scale=self.divergence_scale,
-                balance=self.balance,
-                free_nats=self.free_nats,
-                reward_shapes_model=self.reward_shapes_model,
-            )
-
-        return gradient_step(self.model_transform, loss, world)
+        return gradient_step(
+            self.world.optimizer, lambda model: model.loss(batch, key, unit=unit, config=self.world), world
+        )
 
     def _improve_behaviour(
         self,
@@ -255,65 +293,49 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
         key: RandomKey,
     ) -> tuple[DreamerAgent, PyTree, Metrics]:
         """One step of the actor up the imagined returns, one of the critic towards them."""
-        world, target = agent.world.params, agent.target
-        head = None if agent.intrinsic is None else agent.intrinsic.params
-        dream_key, reward_key = jax.random.split(key)
-        skill = starts.skill
-
-        def actor_loss(actor: Actor) -> tuple[Float[Array, ""], tuple[Any, ...]]:
-            dream = imagine(world.dynamics, actor, starts.state, skill, self.horizon, dream_key)
-            feature = dream.states.feature
-            state, reward, metrics = imagined_reward(
-                self, world, head, objective, objective_state, starts, dream, feature, reward_key
-            )
-            scale, centre = agent.scale, agent.centre
-            scaled = reward
-            if self.centred and world.ends is None:
-                centre = track_centre(centre, reward[1:], agent.updates, self.centre_rate)
-                scaled = reward - centre
-            if self.normalise == "rewards":
-                scale = track_magnitude(scale, reward[1:], self.reward_rate)
-                scaled = scaled / (scale + 1e-8)
-            discount = self.discount * world.continue_prob(feature)
-            value = target.values(feature, skill)
-            returns = lambda_returns(scaled, value, discount, self.trace_decay)
-            weight = cumulative_weights(discount)
-            gain = returns[1:]
-            if self.normalise == "returns":
-                scale = track_range(scale, returns, self.range_rate)
-                gain = gain / jnp.maximum(scale, 1.0)
-            entropy = dream.entropy[:-1]
-            strain = dream.strain[:-1]
-            loss = -jnp.mean(weight[:-2] * (gain + self.entropy * entropy - self.restraint * strain))
-            metrics = {
-                **metrics,
-                "actor_loss": loss,
-                "entropy": jnp.mean(entropy),
-                "strain": jnp.mean(strain),
-                "reward": jnp.mean(reward[1:]),
-                "imagined_return": jnp.mean(returns),
-                "value": jnp.mean(value),
-                "scale": scale,
-                "centre": centre,
-            }
-            return loss, (feature, returns, weight, scale, centre, state, metrics)
-
-        actor, (feature, returns, weight, scale, centre, objective_state, metrics) = gradient_step(
-            self.transform, actor_loss, agent.actor
+        optimizer = self.behaviour.optimizer
+        actor, imagined = gradient_step(
+            optimizer,
+            lambda actor: self.actor_loss(actor, agent, objective, objective_state, starts, key),
+            agent.actor,
         )
-        # The reward of arriving at a start is not known where nothing came before it.
-        weight = jnp.concatenate([weight[:1] * starts.known[None], weight[1:-1]])
-
-        def critic_loss(critic: Critic) -> tuple[Float[Array, ""], Metrics]:
-            error = jnp.mean(weight * critic.nll(feature[:-1], skill, returns))
-            return error, {"critic_loss": error}
-
-        critic, critic_metrics = gradient_step(self.transform, critic_loss, agent.critic)
+        critic, critic_metrics = gradient_step(
+            optimizer, lambda critic: self.critic_loss(critic, imagined, starts.skill, starts.known), agent.critic
+        )
         updates = agent.updates + 1
-        renewed = updates % self.target_every == 0
-        target = jax.tree.map(lambda old, new: jnp.where(renewed, new, old), target, critic.params)
-        agent = agent._replace(actor=actor, critic=critic, target=target, scale=scale, centre=centre, updates=updates)
-        return agent, objective_state, {**metrics, **critic_metrics}
+        renewed = updates % self.behaviour.target_every == 0
+        target = jax.tree.map(lambda old, new: jnp.where(renewed, new, old), agent.target, critic.params)
+        agent = agent._replace(
+            actor=actor,
+            critic=critic,
+            target=target,
+            scale=imagined.scale,
+            reward_mean=imagined.reward_mean,
+            updates=updates,
+        )
+        return agent, imagined.objective_state, {**imagined.metrics, **critic_metrics}
+
+    # Learning a task
+
+    def task_config(self, *, pretrained: bool) -> "Dreamer":
+        """A little entropy, plain rewards, whose gradient trains the model; the skills that act are imagined too."""
+        normalize = "none" if self.behaviour.normalize == "rewards" else self.behaviour.normalize
+        return replace(
+            self,
+            world=replace(self.world, reward_head_gradient=True),
+            behaviour=replace(self.behaviour, entropy=1e-4, normalize=normalize),
+            objective=replace(self.objective, reward_on="imagined", reward_gradient=True, imagined_skills="replayed"),
+            replay=replace(self.replay, warmup_policy=pretrained, warmup_steps=self.replay.task_warmup_steps),
+        )
+
+    def adapt(self, agent: DreamerAgent, key: RandomKey, *, keep_critic: bool = False) -> DreamerAgent:
+        """Keep the world model but for its heads, and the actor; fresh heads, critic (unless kept) and optimisers."""
+        return adapted(self, agent, key, keep_critic=keep_critic)
+
+    def with_controller(self, agent: DreamerAgent, key: RandomKey, env_spec: EnvSpec, skills: int) -> DreamerAgent:
+        """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
+        del env_spec
+        return with_controller(self, agent, key, skills)
 
 
 def _episode_states(agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]) -> Latent:
@@ -321,6 +343,6 @@ def _episode_states(agent: DreamerAgent, obs: Shaped[Array, "t ..."], action: Fl
     before = jnp.concatenate([jnp.zeros_like(action[:1]), action[:-1]])
     first = jnp.zeros(action.shape[:1]).at[0].set(1.0)
     world = agent.world.params
-    embedding = world.embed(normalize_obs(agent.frames, obs))
+    embedding = world.embed(normalize_obs(agent.image_norm, obs))
     states, _ = world.dynamics.observe(embedding[None], before[None], first[None], jax.random.key(0))
     return states

@@ -18,143 +18,183 @@ TWO_STEPS = Range(
 
 
 @dataclass(frozen=True)
-class DreamerConfig:
-    """All hyper-parameters, with the sizes and optimisers that follow from them."""
+class WorldConfig:
+    """The world model: encoder, recurrent state-space model (RSSM), decoder, heads, loss and optimiser."""
 
     encoder: Literal["convolutions", "patches"] = "convolutions"
-    """Encoder and decoder of images; convolutions are for 64 by 64 pixels. Vectors have an MLP."""
+    """Image encoder and decoder: convolutions for 64 × 64 pixels, or linear layers on patches. States use an MLP."""
     depth: Annotated[int, POSITIVE] = 48
-    """Channels of the first convolution of the encoder."""
+    """Channels of the encoder's first convolution; later ones have 2, 4 and 8 times as many (DreamerV2's cnn_depth)."""
     patch: Annotated[int, POSITIVE] = 8
-    """Side of an image patch in pixels, for the encoder of patches."""
+    """Side of an image patch in pixels, for encoder=patches."""
     patch_width: Annotated[int, POSITIVE] = 32
-    """Features of each image patch, for the encoder of patches."""
+    """Features computed per image patch, for encoder=patches."""
     embedding: Annotated[int, POSITIVE] = 256
-    """Width of the embedding of patches and of vectors; that of convolutions is 32 times ``depth``."""
-    standardise_frames: bool = False
-    """Show the model how images differ from the mean image so far, in units of how much they do."""
-    memory: Annotated[int, POSITIVE] = 200
-    """Width of the deterministic recurrent state (deter)."""
+    """Width of the observation embedding with patches and with states; with convolutions it is 32 times depth."""
+    normalize_images: bool = False
+    """Subtract the running mean image and divide by one running standard deviation before encoding."""
+    deter: Annotated[int, POSITIVE] = 200
+    """Width of the deterministic recurrent state h of the RSSM."""
     hidden: Annotated[int, POSITIVE] = 200
-    """Width of the hidden layers inside the recurrent model."""
-    groups: Annotated[int, POSITIVE] = 32
-    """Categorical variables of the stochastic state (stoch)."""
+    """Width of the hidden layers inside the RSSM."""
+    stoch: Annotated[int, POSITIVE] = 32
+    """Categorical latents in the stochastic state z of the RSSM."""
     classes: Annotated[int, POSITIVE] = 32
-    """Classes per categorical variable of the stochastic state."""
+    """Classes per categorical latent of the RSSM."""
+    unimix: Annotated[float, FRACTION] = 0.0
+    """Fraction of the uniform distribution mixed into every categorical latent (DreamerV3 uses 0.01)."""
     units: Annotated[int, POSITIVE] = 400
-    """Width of every hidden layer of the heads, actor and critic."""
+    """Width of the hidden layers of the world model's heads, and of the MLPs that encode and decode states."""
     layers: Annotated[int, POSITIVE, MOST_LAYERS] = 4
-    """Hidden layers of the heads, actor and critic."""
-    skill_scale: Annotated[float, POSITIVE] = 1.0
-    """What the skill is multiplied by where it enters actor and critic, beside features of hundreds of entries."""
+    """Hidden layers of each of the world model's heads (reward, continue)."""
     activation: Activation = "elu"
-    """Activation of every network."""
-    uniform_mix: Annotated[float, FRACTION] = 0.0
-    """Share of every categorical that is spread evenly (DreamerV3: 0.01)."""
-
-    divergence_scale: Annotated[float, NON_NEGATIVE] = 1.0
-    """Weight of the KL divergence in the world model's loss (kl_scale)."""
-    balance: Annotated[float, FRACTION] = 0.8
-    """Share of the KL divergence that trains the prior (kl_balance)."""
+    """Activation function of the world model's networks."""
+    kl_scale: Annotated[float, NON_NEGATIVE] = 1.0
+    """Weight β of the KL divergence between posterior and prior in the world model's loss."""
+    kl_balance: Annotated[float, FRACTION] = 0.8
+    """Fraction α of the KL gradient that trains the prior; the rest regularises the posterior."""
     free_nats: Annotated[float, NON_NEGATIVE] = 1.0
-    """Mean KL divergence below which neither prior nor posterior is pressed further."""
-    predict_ends: bool = False
-    """Learn where the task ends; without it every imagined trajectory goes on, which is right where tasks never end."""
-    reward_shapes_model: bool = False
-    """Whether the gradient of the task's reward reaches the recurrent state; on in fine-tuning."""
-
-    batch_size: Annotated[int, POSITIVE] = 50
-    """Sequences of a learning step."""
-    sequence_length: Annotated[int, PAIRS] = 50
-    """States of each replayed sequence."""
-    imagined_starts: Annotated[int, NON_NEGATIVE] = 0
-    """Replayed states to imagine from, drawn at each update; 0 takes all."""
-    horizon: Annotated[int, TWO_STEPS] = 15
-    """Imagined steps."""
-    discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ."""
-    trace_decay: Annotated[float, FRACTION] = 0.95
-    """λ of the imagined returns."""
-    entropy: Annotated[float, NON_NEGATIVE] = 0.0
-    """Weight η of the policy's entropy."""
-    restraint: Annotated[float, NON_NEGATIVE] = 0.0
-    """Weight of ½ |x|² of the actor's outputs x before the tanh, which prevents saturation."""
-    normalise: Literal["rewards", "returns", "none"] = "rewards"
-    """Divide rewards by their running size, or the actor's returns by their running range (DreamerV3), or nothing."""
-    reward_rate: Annotated[float, FRACTION] = 0.95
-    """μ: how slowly the running size of rewards changes."""
-    range_rate: Annotated[float, FRACTION] = 0.01
-    """How fast the running range of returns changes."""
-    centred: bool = False
-    """Subtract a running mean from rewards where tasks do not end, which leaves the best policy the best.
-
-    Otherwise values grow to 1 / (1 − γ) mean rewards, the same everywhere, and for thousands of updates that is what
-    the critic learns, not where it is better. Naik et al., Reward Centering, 2024.
-    """
-    centre_rate: Annotated[float, FRACTION] = 0.99
-    """How slowly the running mean of rewards changes."""
-    critic: Literal["normal", "two-hot"] = "normal"
-    """What the critic predicts: a mean, or a distribution over bins (DreamerV3)."""
-    target_every: Annotated[int, POSITIVE] = 100
-    """Updates between two copies of the critic into the target."""
-
-    lent: Literal["memory", "memory and probabilities"] = "memory"
-    """World-model features that objectives see of an imagined or replayed state."""
-    standardise: bool = True
-    """Give objectives features of mean zero and variance one over their entries: the same scale at any time."""
-    reward_on: Literal["imagined", "replayed", "embedded"] = "imagined"
-    """What objectives score: imagined states, or replayed observations, whose scores a head for all skills learns.
-
-    Replayed images are scored as they are, and seen through convolutions that learn with the objective, or as the world
-    model's embeddings of them. Vectors are scored as they are in both.
-    """
-    reward_gradient: bool = True
-    """Whether the actor climbs the objective's reward itself; otherwise it learns of it by the critic alone."""
-    scored: Literal["slice", "all"] = "slice"
-    """Imagined states that are scored as one batch: those of one time, or all of them."""
-    imagined_skills: Literal["fresh", "replayed"] = "fresh"
-    """Imagine under skills drawn anew, or under those that acted; the latter in fine-tuning."""
-
-    model_learning_rate: Annotated[float, POSITIVE] = 3e-4
-    """Adam's step size for the world model."""
-    learning_rate: Annotated[float, POSITIVE] = 8e-5
-    """Adam's step size for actor and critic."""
+    """Mean KL divergence in nats below which the KL loss has no gradient."""
+    continue_head: bool = False
+    """Predict whether the task continues; without it, imagined trajectories never terminate."""
+    reward_head_gradient: bool = False
+    """Let the gradient of the task-reward head train the RSSM; fine-tuning switches it on."""
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
+    """Adam's learning rate for the world model and the intrinsic-reward head."""
     epsilon: Annotated[float, POSITIVE] = 1e-5
-    """Adam's ε."""
+    """Adam's ε for the world model."""
     clip_norm: Annotated[float, POSITIVE] = 100.0
-    """Largest global norm of a gradient."""
-    decay: Annotated[float, FRACTION] = 1e-6
-    """Weight decay: the share of every parameter that vanishes at each update."""
-
-    update_every: Annotated[int, POSITIVE] = 5
-    """Environment steps for each learning step."""
-    warmup_steps: Annotated[int, NON_NEGATIVE] = 2_000
-    """Environment steps at the start of pre-training, before learning begins."""
-    policy_steps: Annotated[int, NON_NEGATIVE] = 2_000
-    """Environment steps before learning of a task begins: by the pre-trained policy, or at random from scratch."""
-    warmup_policy: bool = False
-    """Whether the policy takes the steps before learning begins; on in fine-tuning. Otherwise they are random."""
-    replay_capacity: Annotated[int, POSITIVE] = 1_000_000
-    """Environment steps that the replay buffer holds."""
+    """Largest global gradient norm of the world model; larger gradients are scaled down."""
+    weight_decay: Annotated[float, FRACTION] = 1e-6
+    """Fraction of each of the world model's parameters that decays per update."""
 
     @property
-    def model_transform(self) -> optax.GradientTransformation:
-        """The optimiser of the world model and of the reward head."""
-        return self._adam(self.model_learning_rate)
-
-    @property
-    def transform(self) -> optax.GradientTransformation:
-        """The optimiser of actor and critic."""
-        return self._adam(self.learning_rate)
-
-    def _adam(self, learning_rate: float) -> optax.GradientTransformation:
-        return decaying_adam(learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.decay)
+    def optimizer(self) -> optax.GradientTransformation:
+        """The optimiser of the world model and of the intrinsic-reward head."""
+        return decaying_adam(
+            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
+        )
 
     @property
     def feature_width(self) -> int:
-        """Entries of the feature that heads, actor and critic read."""
-        return self.groups * self.classes + self.memory
+        """Entries of the feature [z, h] that heads, actor and critic read."""
+        return self.stoch * self.classes + self.deter
 
     def embedding_width(self, env_spec: EnvSpec) -> int:
         """Entries of the embedding of an observation."""
         return 32 * self.depth if env_spec.is_image and self.encoder == "convolutions" else self.embedding
+
+
+@dataclass(frozen=True)
+class BehaviourConfig:
+    """Actor and critic, the imagined trajectories they learn from, and their optimisers."""
+
+    units: Annotated[int, POSITIVE] = 400
+    """Width of the hidden layers of actor, critic and controller."""
+    layers: Annotated[int, POSITIVE, MOST_LAYERS] = 4
+    """Hidden layers of actor, critic and controller."""
+    activation: Activation = "elu"
+    """Activation function of actor, critic and controller."""
+    skill_scale: Annotated[float, POSITIVE] = 1.0
+    """Factor on the skill vector at the input of actor and critic."""
+    imagined_starts: Annotated[int, NON_NEGATIVE] = 0
+    """Replayed states per update from which trajectories are imagined; 0 takes all of the batch."""
+    horizon: Annotated[int, TWO_STEPS] = 15
+    """Imagination horizon H in environment steps."""
+    discount: Annotated[float, FRACTION] = 0.99
+    """Discount factor γ of the imagined returns."""
+    discount_lambda: Annotated[float, FRACTION] = 0.95
+    """Mixing parameter λ of the imagined λ-returns."""
+    entropy: Annotated[float, NON_NEGATIVE] = 0.0
+    """Weight η of the policy's entropy in the actor loss."""
+    actor_output_l2: Annotated[float, NON_NEGATIVE] = 0.0
+    """L2 penalty on the actor's pre-tanh outputs x: weight of ½|x|²; prevents saturation."""
+    normalize: Literal["rewards", "returns", "none"] = "rewards"
+    """Divide rewards by their running magnitude, or returns by their running range (DreamerV3), or neither."""
+    reward_norm_momentum: Annotated[float, FRACTION] = 0.95
+    """Momentum μ of the running reward magnitude, for normalize=rewards; 1 never changes it."""
+    return_norm_rate: Annotated[float, FRACTION] = 0.01
+    """Update rate of the running return range, for normalize=returns; 0 never changes it."""
+    center_rewards: bool = False
+    """Subtract a running mean from rewards (Naik et al., Reward Centering, 2024); ignored with a continue head.
+
+    Policy-invariant for tasks that never terminate. Without it, the critic first spends thousands of updates on the
+    constant 1 / (1 − γ) mean reward.
+    """
+    center_momentum: Annotated[float, FRACTION] = 0.99
+    """Momentum of the running reward mean, for center_rewards; 1 never changes it."""
+    critic: Literal["normal", "two-hot"] = "normal"
+    """Critic output: the mean of a normal, or a two-hot distribution over bins (DreamerV3)."""
+    target_every: Annotated[int, POSITIVE] = 100
+    """Updates between two copies of the critic into the target critic."""
+    learning_rate: Annotated[float, POSITIVE] = 8e-5
+    """Adam's learning rate for actor and critic."""
+    epsilon: Annotated[float, POSITIVE] = 1e-5
+    """Adam's ε for actor and critic."""
+    clip_norm: Annotated[float, POSITIVE] = 100.0
+    """Largest global gradient norm of actor and critic; larger gradients are scaled down."""
+    weight_decay: Annotated[float, FRACTION] = 1e-6
+    """Fraction of each of the actor's and critic's parameters that decays per update."""
+
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        """The optimiser of actor and of critic."""
+        return decaying_adam(
+            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
+        )
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """What objectives see of the world model, and how their rewards reach the actor."""
+
+    features: Literal["deter", "deter+stoch"] = "deter"
+    """World-model features passed to the objective: h, or h with the class probabilities of z."""
+    standardize: bool = True
+    """Standardise each feature vector to mean zero and variance one over its entries before objectives see it."""
+    reward_on: Literal["imagined", "replayed", "embedded"] = "imagined"
+    """States that objectives score: imagined features, replayed observations, or embeddings of replayed images.
+
+    A skill-conditioned reward head learns the scores of replayed states and rewards imagined ones. Replayed images pass
+    through the objective's own CNN. Vectors are scored unchanged by ``replayed`` and by ``embedded``.
+    """
+    reward_gradient: bool = True
+    """Backpropagate the objective's reward through imagined states to the actor; otherwise only the critic's value."""
+    reward_batch: Literal["per_step", "all"] = "per_step"
+    """Imagined states that the objective scores as one batch: those of one time step, or all of them."""
+    imagined_skills: Literal["fresh", "replayed"] = "fresh"
+    """Skills of imagined trajectories: sampled anew, or those that acted in the replay; the latter in fine-tuning."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """The replay buffer, what is sampled from it, and when learning begins."""
+
+    batch_size: Annotated[int, POSITIVE] = 50
+    """Replayed sequences in the batch of an update."""
+    sequence_length: Annotated[int, PAIRS] = 50
+    """Consecutive states in each replayed sequence."""
+    update_every: Annotated[int, POSITIVE] = 5
+    """Environment steps between two updates."""
+    warmup_steps: Annotated[int, NON_NEGATIVE] = 2_000
+    """Environment steps before the first update."""
+    task_warmup_steps: Annotated[int, NON_NEGATIVE] = 2_000
+    """Environment steps before the first update when a task is learned, in fine-tuning or from scratch."""
+    warmup_policy: bool = False
+    """Take the warm-up steps with the policy instead of uniformly random actions; fine-tuning switches it on."""
+    capacity: Annotated[int, POSITIVE] = 1_000_000
+    """Capacity of the replay buffer in environment steps."""
+
+
+@dataclass(frozen=True)
+class DreamerConfig:
+    """All hyper-parameters of Dreamer in four groups."""
+
+    world: WorldConfig = WorldConfig()
+    """Settings of the world model."""
+    behaviour: BehaviourConfig = BehaviourConfig()
+    """Settings of actor, critic and imagination."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """Settings of what objectives see and how they reward."""
+    replay: ReplayConfig = ReplayConfig()
+    """Settings of the replay buffer and the update schedule."""

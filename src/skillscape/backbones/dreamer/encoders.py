@@ -15,9 +15,9 @@ from skillscape.nets import ACTIVATIONS, MLP, Activation, Linear
 from skillscape.types import RandomKey
 
 KERNELS = (5, 5, 6, 6)
-"""Of the transposed convolutions of the decoder: 1 → 5 → 13 → 30 → 64."""
+"""Kernel sizes of the decoder's transposed convolutions: 1 → 5 → 13 → 30 → 64."""
 SIDE = 64
-"""Of the images that the convolutions are made for."""
+"""Side in pixels of the images that the convolutions are made for."""
 
 
 class Encoder(eqx.Module):
@@ -139,7 +139,9 @@ class PatchDecoder(Decoder):
 def patches(shape: tuple[int, ...], size: int) -> int:
     """How many patches an image has."""
     if shape[0] % size or shape[1] % size:
-        raise UserError(f"Images of {shape[0]} by {shape[1]} cannot be cut in patches of {size}; set --backbone.patch.")
+        raise UserError(
+            f"Images of {shape[0]} by {shape[1]} cannot be cut in patches of {size}; set --backbone.world.patch."
+        )
     return (shape[0] // size) * (shape[1] // size)
 
 

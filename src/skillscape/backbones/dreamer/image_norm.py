@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Shaped
 from skillscape.conv import preprocess
 from skillscape.stats import Moments
 
-LOOK_AT_EVERY = 8
+SAMPLE_EVERY = 8
 """Steps of a sequence between two images that the moments take in: neighbours hardly differ."""
 
 
@@ -28,14 +28,14 @@ class ImageNorm(NamedTuple):
 
     def include(self, images: Float[Array, "b t h w c"]) -> "ImageNorm":
         """Take in some images of every sequence."""
-        some = images[:, ::LOOK_AT_EVERY]
+        some = images[:, ::SAMPLE_EVERY]
         return ImageNorm(self.moments.include(some.reshape(-1, *some.shape[2:])))
 
-    def standardised(self, images: Float[Array, "*n h w c"]) -> Float[Array, "*n h w c"]:
+    def normalize(self, images: Float[Array, "*n h w c"]) -> Float[Array, "*n h w c"]:
         """Images as the model sees them."""
         return (images - self._mean(images.ndim)) / self.unit
 
-    def restored(self, images: Float[Array, "*n h w c"]) -> Float[Array, "*n h w c"]:
+    def denormalize(self, images: Float[Array, "*n h w c"]) -> Float[Array, "*n h w c"]:
         """What the model predicts, as images in [-½, ½]."""
         return images * self.unit + self._mean(images.ndim)
 
@@ -44,6 +44,6 @@ class ImageNorm(NamedTuple):
 
 
 def normalize_obs(norm: ImageNorm | None, obs: Shaped[Array, "..."]) -> Float[Array, "..."]:
-    """Observations of an environment as the world model sees them: bytes as floats, standardised where asked for."""
+    """Observations of an environment as the world model sees them: bytes as floats, normalised where asked for."""
     images = preprocess(obs)
-    return images if norm is None else norm.standardised(images)
+    return images if norm is None else norm.normalize(images)

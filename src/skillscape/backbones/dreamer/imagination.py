@@ -19,33 +19,36 @@ from skillscape.types import RandomKey
 
 CriticKind: TypeAlias = Literal["normal", "two-hot", "successor"]
 BINS = 255
-"""Of a two-hot critic."""
+"""Bins of a two-hot critic."""
 
 
 class Actor(eqx.Module):
-    """π(a|s, z): a normal with mean in (-1, 1) and deviation in (0.1, 2.1), clamped when drawn.
+    """π(a|s, z): a normal with mean in (-1, 1) and standard deviation in (0.1, 2.1), clamped when drawn.
 
-    With a ``controller``, c(z|s), means and deviations are mixed by Σ_z c(z|s): the skill it is given does not matter.
+    With a ``controller``, c(z|s), means and standard deviations are mixed by Σ_z c(z|s): the skill it is
+    given does not matter.
     """
 
     network: MLP
     controller: MLP | None
     skill_scale: float = eqx.field(static=True, default=1.0)
-    """What the skill is multiplied by where it enters, beside features of hundreds of entries."""
+    """Factor on the skill at the network's input, beside features of hundreds of entries."""
 
     def __call__(self, feature: Float[Array, " f"], skill: Float[Array, " z"]) -> TruncatedNormal:
         """The distribution of one action."""
-        return self.strained(feature, skill)[0]
+        return self.with_output_l2(feature, skill)[0]
 
-    def strained(
+    def with_output_l2(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]
     ) -> tuple[TruncatedNormal, Float[Array, ""]]:
-        """The distribution, and ½ |x|² of the network's outputs x before they are squashed."""
+        """The distribution, and ½ |x|² of the network's outputs x before the tanh."""
         if self.controller is None:
-            mean, std, strain = self._moments(feature, skill)
-            return TruncatedNormal(mean, std), strain
-        mean, std, strain = mixture(self.controller, feature, lambda each: self._moments(feature, each), skill.shape[0])
-        return TruncatedNormal(mean, std), strain
+            mean, std, output_l2 = self._moments(feature, skill)
+            return TruncatedNormal(mean, std), output_l2
+        mean, std, output_l2 = mixture(
+            self.controller, feature, lambda each: self._moments(feature, each), skill.shape[0]
+        )
+        return TruncatedNormal(mean, std), output_l2
 
     def _moments(
         self, feature: Float[Array, " f"], skill: Float[Array, " z"]
@@ -61,11 +64,11 @@ class Critic(eqx.Module):
     network: MLP
     kind: CriticKind = eqx.field(static=True)
     skill_scale: float = eqx.field(static=True, default=1.0)
-    """As the actor's."""
+    """Factor on the skill at the network's input, as the actor's."""
 
     @property
     def outputs(self) -> int:
-        """Of the network."""
+        """Number of the network's outputs."""
         return self.network.layers[-1].bias.shape[0]
 
     def _raw(self, feature: Float[Array, "p q f"], skill: Float[Array, "q z"]) -> Float[Array, "p q out"]:
@@ -89,13 +92,13 @@ class Critic(eqx.Module):
 
 
 class Dream(NamedTuple):
-    """What was imagined: the states, start first, the actions between them, entropy and strain of the policy there."""
+    """Imagined trajectories: states, the start first, actions between them, and the policy's entropy and output L2."""
 
     states: Latent
     action: Float[Array, "h n a"]
     entropy: Float[Array, "h n"]
-    strain: Float[Array, "h n"]
-    """See ``Actor.strained``."""
+    output_l2: Float[Array, "h n"]
+    """½ |x|² of the actor's outputs x; see ``Actor.with_output_l2``."""
 
 
 def imagine(
@@ -110,25 +113,25 @@ def imagine(
     action_key, state_key = jax.random.split(key)
     actions = actor.network.layers[-1].bias.shape[0] // 2
     noise = jax.random.normal(action_key, (horizon, rows, actions))
-    uniform = jax.random.uniform(state_key, (horizon, rows, dynamics.groups))
+    uniform = jax.random.uniform(state_key, (horizon, rows, dynamics.stoch))
 
     def step(
         state: Latent, now: tuple[Float[Array, "n a"], Float[Array, "n s"]]
     ) -> tuple[Latent, tuple[Latent, Float[Array, "n a"], Float[Array, " n"], Float[Array, " n"]]]:
         noise, uniform = now
-        policy, strain = jax.vmap(actor.strained)(jax.lax.stop_gradient(state.feature), skill)
+        policy, output_l2 = jax.vmap(actor.with_output_l2)(jax.lax.stop_gradient(state.feature), skill)
         action = policy.sample(noise)
         state = dynamics.imagine_step(state, action, uniform)
-        return state, (state, action, policy.entropy(), strain)
+        return state, (state, action, policy.entropy(), output_l2)
 
     start = jax.lax.stop_gradient(start)
-    _, (states, action, entropy, strain) = jax.lax.scan(step, start, (noise, uniform))
+    _, (states, action, entropy, output_l2) = jax.lax.scan(step, start, (noise, uniform))
     whole = Latent(*(jnp.concatenate([one[None], many]) for one, many in zip(start, states, strict=True)))
-    return Dream(whole, action, entropy, strain)
+    return Dream(whole, action, entropy, output_l2)
 
 
 def lambda_returns(
-    reward: Float[Array, "h1 n"], value: Float[Array, "h1 n"], discount: Float[Array, "h1 n"], decay: float
+    reward: Float[Array, "h1 n"], value: Float[Array, "h1 n"], discount: Float[Array, "h1 n"], lambda_: float
 ) -> Float[Array, "h n"]:
     """Gₜ = rₜ + γₜ [(1 − λ) vₜ₊₁ + λ Gₜ₊₁], begun with the last value; one fewer than there are states."""
 
@@ -136,7 +139,7 @@ def lambda_returns(
         later: Float[Array, " n"], now: tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, " n"]]
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         reward, discount, next_value = now
-        here = reward + discount * ((1 - decay) * next_value + decay * later)
+        here = reward + discount * ((1 - lambda_) * next_value + lambda_ * later)
         return here, here
 
     _, returns = jax.lax.scan(step, value[-1], (reward[:-1], discount[:-1], value[1:]), reverse=True)
@@ -149,17 +152,17 @@ def cumulative_weights(discount: Float[Array, "h1 n"]) -> Float[Array, "h1 n"]:
     return jax.lax.stop_gradient(jnp.cumprod(jnp.concatenate([ones, discount[:-1]]), axis=0))
 
 
-def track_magnitude(magnitude: Float[Array, ""], reward: Float[Array, "h n"], rate: float) -> Float[Array, ""]:
+def track_magnitude(magnitude: Float[Array, ""], reward: Float[Array, "h n"], momentum: float) -> Float[Array, ""]:
     """μ m + (1 − μ) mean |r|: the running size of rewards, which are divided by it."""
-    return rate * magnitude + (1 - rate) * jnp.mean(jnp.abs(jax.lax.stop_gradient(reward)))
+    return momentum * magnitude + (1 - momentum) * jnp.mean(jnp.abs(jax.lax.stop_gradient(reward)))
 
 
-def track_centre(
-    centre: Float[Array, ""], reward: Float[Array, "h n"], updates: Int[Array, ""], rate: float
+def track_mean(
+    mean: Float[Array, ""], reward: Float[Array, "h n"], updates: Int[Array, ""], momentum: float
 ) -> Float[Array, ""]:
-    """The mean of all rewards for the first 1 / (1 − μ) updates, then c ← μ c + (1 − μ) mean r."""
-    share = jnp.maximum(1 / (updates + 1), 1 - rate)
-    return centre + share * (jnp.mean(jax.lax.stop_gradient(reward)) - centre)
+    """The mean of all rewards for the first 1 / (1 − μ) updates, then m ← μ m + (1 − μ) mean r."""
+    share = jnp.maximum(1 / (updates + 1), 1 - momentum)
+    return mean + share * (jnp.mean(jax.lax.stop_gradient(reward)) - mean)
 
 
 def track_range(spread: Float[Array, ""], returns: Float[Array, "h n"], rate: float) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from skillscape.backbones.controller import controlled, silenced
-from skillscape.backbones.dreamer.config import DreamerConfig
+from skillscape.backbones.dreamer.config import BehaviourConfig, DreamerConfig, WorldConfig
 from skillscape.backbones.dreamer.encoders import (
     SIDE,
     ConvolutionalDecoder,
@@ -40,72 +40,75 @@ class DreamerAgent(NamedTuple):
     critic: TrainState[Critic]
     target: Critic
     """A copy of the critic as it was some updates ago."""
-    intrinsic: TrainState[MLP] | None
-    """The skill-conditioned reward head, where replayed states are scored and not imagined ones."""
-    frames: ImageNorm | None
-    """Running moments of the images, where the model sees them standardised."""
+    reward_head: TrainState[MLP] | None
+    """The skill-conditioned intrinsic-reward head, where replayed states are scored and not imagined ones."""
+    image_norm: ImageNorm | None
+    """Running moments of the images, where the model sees them normalised."""
     scale: Float[Array, ""]
-    """Running size of the rewards, or range of the returns."""
-    centre: Float[Array, ""]
+    """Running magnitude of the rewards, or range of the returns."""
+    reward_mean: Float[Array, ""]
     """Running mean of the rewards."""
     updates: Int[Array, ""]
 
 
 def create(config: DreamerConfig, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DreamerAgent:
     """Fresh networks; the target is a copy of the critic."""
-    skills, feature = objective.skills, config.feature_width
+    skills, feature = objective.skills, config.world.feature_width
     keys = jax.random.split(key, 7)
-    encoder, decoder = _observation_model(config, keys[0], env_spec)
+    encoder, decoder = _observation_model(config.world, keys[0], env_spec)
     world = WorldModel(
         encoder=encoder,
         dynamics=RSSM.create(
             keys[1],
             actions=env_spec.action_dim,
-            embedding=config.embedding_width(env_spec),
-            deter=config.memory,
-            hidden=config.hidden,
-            groups=config.groups,
-            classes=config.classes,
-            uniform_mix=config.uniform_mix,
-            activation=config.activation,
+            embedding=config.world.embedding_width(env_spec),
+            deter=config.world.deter,
+            hidden=config.world.hidden,
+            stoch=config.world.stoch,
+            classes=config.world.classes,
+            unimix=config.world.unimix,
+            activation=config.world.activation,
         ),
         decoder=decoder,
-        reward=_head(config, keys[2], feature, 1),
-        ends=_head(config, keys[3], feature, 1) if config.predict_ends else None,
+        reward=_head(config.world, keys[2], feature, 1),
+        continue_head=_head(config.world, keys[3], feature, 1) if config.world.continue_head else None,
     )
-    actor = Actor(_head(config, keys[4], feature + skills.width, 2 * env_spec.action_dim), None, config.skill_scale)
+    network = _head(config.behaviour, keys[4], feature + skills.width, 2 * env_spec.action_dim)
+    actor = Actor(network, None, config.behaviour.skill_scale)
     successor = skills.width if objective.critic_head == "skill" else 0
-    intrinsic = None
-    if config.reward_on != "imagined":
-        intrinsic = TrainState.create(config.model_transform, _head(config, keys[6], *head_sizes(feature, skills)))
-    standardised = config.standardise_frames and env_spec.is_image
-    frames = ImageNorm(Moments.create(env_spec.obs_shape)) if standardised else None
-    critic = create_critic(config, keys[5], feature + skills.width, successor)
-    return fresh_agent(config, world, actor, critic, intrinsic, frames)
+    reward_head = None
+    if config.objective.reward_on != "imagined":
+        network = _head(config.world, keys[6], *head_sizes(feature, skills))
+        reward_head = TrainState.create(config.world.optimizer, network)
+    normalized = config.world.normalize_images and env_spec.is_image
+    image_norm = ImageNorm(Moments.create(env_spec.obs_shape)) if normalized else None
+    critic = create_critic(config.behaviour, keys[5], feature + skills.width, successor)
+    return fresh_agent(config, world, actor, critic, reward_head, image_norm)
 
 
 def adapted(config: DreamerConfig, agent: DreamerAgent, key: RandomKey, *, keep_critic: bool) -> DreamerAgent:
     """Keep the world model but for its heads, and the actor; fresh heads, critic (unless kept) and optimisers."""
-    reward_key, ends_key, critic_key = jax.random.split(key, 3)
+    reward_key, continue_key, critic_key = jax.random.split(key, 3)
     old, critic = agent.world.params, agent.critic.params
-    feature = config.feature_width
+    feature = config.world.feature_width
     world = WorldModel(
         encoder=old.encoder,
         dynamics=old.dynamics,
         decoder=old.decoder,
-        reward=_head(config, reward_key, feature, 1),
-        ends=_head(config, ends_key, feature, 1) if config.predict_ends else None,
+        reward=_head(config.world, reward_key, feature, 1),
+        continue_head=_head(config.world, continue_key, feature, 1) if config.world.continue_head else None,
     )
     inputs = critic.network.layers[0].weight.shape[1]
     successor = critic.outputs if critic.kind == "successor" else 0
-    fresh = critic if keep_critic else create_critic(config, critic_key, inputs, successor)
-    return fresh_agent(config, world, agent.actor.params, fresh, None, agent.frames)
+    fresh = critic if keep_critic else create_critic(config.behaviour, critic_key, inputs, successor)
+    return fresh_agent(config, world, agent.actor.params, fresh, None, agent.image_norm)
 
 
 def with_controller(config: DreamerConfig, agent: DreamerAgent, key: RandomKey, skills: int) -> DreamerAgent:
     """The agent with a fresh controller over its skills and a fresh optimiser of the actor."""
-    network = _head(config, key, config.feature_width, skills)
-    return agent._replace(actor=TrainState.create(config.transform, controlled(agent.actor.params, network)))
+    network = _head(config.behaviour, key, config.world.feature_width, skills)
+    actor = controlled(agent.actor.params, network)
+    return agent._replace(actor=TrainState.create(config.behaviour.optimizer, actor))
 
 
 def fresh_agent(
@@ -113,39 +116,39 @@ def fresh_agent(
     world: WorldModel,
     actor: Actor,
     critic: Critic,
-    intrinsic: TrainState[MLP] | None,
-    frames: ImageNorm | None,
+    reward_head: TrainState[MLP] | None,
+    image_norm: ImageNorm | None,
 ) -> DreamerAgent:
     """An agent that has learned nothing with these networks yet."""
     return DreamerAgent(
-        world=TrainState.create(config.model_transform, world),
-        actor=TrainState.create(config.transform, actor),
-        critic=TrainState.create(config.transform, critic),
+        world=TrainState.create(config.world.optimizer, world),
+        actor=TrainState.create(config.behaviour.optimizer, actor),
+        critic=TrainState.create(config.behaviour.optimizer, critic),
         target=critic,
-        intrinsic=intrinsic,
-        frames=frames,
+        reward_head=reward_head,
+        image_norm=image_norm,
         scale=jnp.ones(()),
-        centre=jnp.zeros(()),
+        reward_mean=jnp.zeros(()),
         updates=jnp.asarray(0, jnp.int32),
     )
 
 
-def create_critic(config: DreamerConfig, key: RandomKey, inputs: int, successor_width: int) -> Critic:
+def create_critic(config: BehaviourConfig, key: RandomKey, inputs: int, successor_width: int) -> Critic:
     """``successor_width``: of successor features, or 0 for a critic of one value."""
     if successor_width:
         if config.critic == "two-hot":
-            raise UserError("Successor features are no single value; use --backbone.critic normal.")
+            raise UserError("Successor features are no single value; use --backbone.behaviour.critic normal.")
         return Critic(_head(config, key, inputs, successor_width), "successor", config.skill_scale)
     if config.critic == "normal":
         return Critic(_head(config, key, inputs, 1), "normal", config.skill_scale)
     return Critic(silenced(_head(config, key, inputs, BINS)), "two-hot", config.skill_scale)
 
 
-def _head(config: DreamerConfig, key: RandomKey, inputs: int, outputs: int) -> MLP:
+def _head(config: WorldConfig | BehaviourConfig, key: RandomKey, inputs: int, outputs: int) -> MLP:
     return MLP.create(key, inputs, [config.units] * config.layers, outputs, config.activation)
 
 
-def _observation_model(config: DreamerConfig, key: RandomKey, env_spec: EnvSpec) -> tuple[Encoder, Decoder]:
+def _observation_model(config: WorldConfig, key: RandomKey, env_spec: EnvSpec) -> tuple[Encoder, Decoder]:
     shape, feature, activation = env_spec.obs_shape, config.feature_width, config.activation
     encoder_key, decoder_key = jax.random.split(key)
     if not env_spec.is_image:
@@ -164,7 +167,7 @@ def _observation_model(config: DreamerConfig, key: RandomKey, env_spec: EnvSpec)
     if shape[:2] != (SIDE, SIDE):
         raise UserError(
             f"The convolutions are made for {SIDE} by {SIDE} pixels, not {shape[0]} by {shape[1]}; "
-            "use --backbone.encoder patches."
+            "use --backbone.world.encoder patches."
         )
     return (
         ConvolutionalEncoder.create(encoder_key, shape[2], config.depth, activation),

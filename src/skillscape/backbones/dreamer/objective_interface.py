@@ -27,19 +27,20 @@ from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Sequences,
 
 def objective_spec(config: DreamerConfig, env_spec: EnvSpec) -> Spec:
     """Features of the model; of replayed observations, they themselves or the embeddings of images."""
-    if config.reward_on == "imagined":
-        width = config.memory if config.lent == "memory" else config.feature_width
+    if config.objective.reward_on == "imagined":
+        world = config.world
+        width = world.deter if config.objective.features == "deter" else world.feature_width
         return Spec((width,), env_spec.action_dim)
-    embedded = env_spec.is_image and config.reward_on == "embedded"
-    return Spec((config.embedding_width(env_spec),) if embedded else env_spec.obs_shape, env_spec.action_dim)
+    embedded = env_spec.is_image and config.objective.reward_on == "embedded"
+    return Spec((config.world.embedding_width(env_spec),) if embedded else env_spec.obs_shape, env_spec.action_dim)
 
 
 def objective_features(config: DreamerConfig, states: Latent) -> Float[Array, "p q x"]:
     """What objectives see of the model's states [p, q]."""
     whole = states.deter
-    if config.lent == "memory and probabilities":
+    if config.objective.features == "deter+stoch":
         whole = jnp.concatenate([whole, flat(OneHot(states.logits).probabilities)], axis=-1)
-    return standardised(whole) if config.standardise else whole
+    return standardised(whole) if config.objective.standardize else whole
 
 
 def standardised(rows: Float[Array, "p q x"]) -> Float[Array, "p q x"]:
@@ -50,10 +51,10 @@ def standardised(rows: Float[Array, "p q x"]) -> Float[Array, "p q x"]:
 
 def replayed_states(config: DreamerConfig, posterior: Posterior, batch: Sequences) -> Shaped[Array, "b t ..."]:
     """What objectives see of replayed states, as ``objective_spec`` says. batch.obs: as the environment gave them."""
-    if config.reward_on == "imagined":
+    if config.objective.reward_on == "imagined":
         return objective_features(config, posterior.states)
-    if config.reward_on == "embedded" and is_image(batch.obs.shape[2:]):
-        return standardised(posterior.embedding) if config.standardise else posterior.embedding
+    if config.objective.reward_on == "embedded" and is_image(batch.obs.shape[2:]):
+        return standardised(posterior.embedding) if config.objective.standardize else posterior.embedding
     return batch.obs
 
 
@@ -162,7 +163,7 @@ def fit_reward_head(
         error = 0.5 * jnp.mean((guess - wanted) ** 2)
         return error, {"reward_loss": error, "replayed_reward": jnp.mean(wanted)}
 
-    head, head_metrics = gradient_step(config.model_transform, loss, head)
+    head, head_metrics = gradient_step(config.world.optimizer, loss, head)
     return head, after, {**metrics, **head_metrics}
 
 
@@ -187,7 +188,7 @@ def imagined_starts(
     """``imagined_starts`` replayed states, or all where that is 0, each with the skill that acted or one drawn anew."""
     start_key, skill_key = jax.random.split(key)
     seen = objective_features(config, posterior.states)
-    rows, number = batch.first.size, config.imagined_starts
+    rows, number = batch.first.size, config.behaviour.imagined_starts
     chosen = jax.random.permutation(start_key, rows)[:number] if 0 < number < rows else jnp.arange(rows)
 
     def picked(part: Float[Array, "b t ..."]) -> Float[Array, "n ..."]:
@@ -203,7 +204,7 @@ def imagined_starts(
         skill=picked(acting),
         known=picked(1 - batch.first),
     )
-    if config.imagined_skills == "replayed":
+    if config.objective.imagined_skills == "replayed":
         return starts
     return starts._replace(skill=skills.sample(skill_key, starts.skill.shape[0]))
 
@@ -224,7 +225,7 @@ def imagined_reward(
         return state, predict_reward(head, feature, starts.skill, objective.skills), {}
     held = jax.lax.stop_gradient
     seen = objective_features(config, dream.states)
-    if not config.reward_gradient:
+    if not config.objective.reward_gradient:
         seen = held(seen)
     times = seen.shape[0]
     rows = Experience(
@@ -234,7 +235,7 @@ def imagined_reward(
         skill=jnp.broadcast_to(starts.skill[None], (times, *starts.skill.shape)),
         reward=world.expected_reward(feature),
     )
-    if config.scored == "all":
+    if config.objective.reward_batch == "all":
         together = Experience(*(part.reshape(times * part.shape[1], *part.shape[2:]) for part in rows))
         state, reward, metrics = objective.reward(state, together, key)
         return state, reward.reshape(times, -1), metrics

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from skillscape.backbones.dreamer.config import WorldConfig
 from skillscape.backbones.dreamer.encoders import Decoder, Encoder
 from skillscape.dists import OneHot
 from skillscape.nets import ACTIVATIONS, GRU, MLP, Activation, Linear
@@ -18,16 +19,16 @@ from skillscape.types import Metrics, RandomKey, Sequences
 
 
 class Latent(NamedTuple):
-    """A state of the model. deter: [..., d], recurrent; sample (stoch): [..., s, c], one-hot, drawn with ``logits``."""
+    """A state of the model. deter: [..., d], h, recurrent; stoch: [..., s, c], z, one-hot, drawn with ``logits``."""
 
     deter: Float[Array, "*n d"]
-    sample: Float[Array, "*n s c"]
+    stoch: Float[Array, "*n s c"]
     logits: Float[Array, "*n s c"]
 
     @property
     def feature(self) -> Float[Array, "*n f"]:
         """Stochastic and deterministic state side by side: what heads, actor and critic read."""
-        return jnp.concatenate([flat(self.sample), self.deter], axis=-1)
+        return jnp.concatenate([flat(self.stoch), self.deter], axis=-1)
 
 
 def flat(group: Float[Array, "*n s c"]) -> Float[Array, "*n sc"]:
@@ -38,14 +39,14 @@ def flat(group: Float[Array, "*n s c"]) -> Float[Array, "*n sc"]:
 class RSSM(eqx.Module):
     """h' = GRU(h, act(W [z, a])); prior p(z'|h'); posterior q(z'|h', embedding). Methods map one example."""
 
-    enter: Linear
+    input: Linear
     cell: GRU
     prior: MLP
     posterior: Linear
     """Reads (h, embedding) side by side."""
     posterior_logits: Linear
-    groups: int = eqx.field(static=True)
-    uniform_mix: float = eqx.field(static=True)
+    stoch: int = eqx.field(static=True)
+    unimix: float = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
 
     @staticmethod
@@ -56,22 +57,22 @@ class RSSM(eqx.Module):
         embedding: int,
         deter: int,
         hidden: int,
-        groups: int,
+        stoch: int,
         classes: int,
-        uniform_mix: float,
+        unimix: float,
         activation: Activation,
     ) -> "RSSM":
-        """``groups`` categorical variables of ``classes`` each."""
+        """``stoch`` categorical latents of ``classes`` each."""
         keys = jax.random.split(key, 5)
-        latents = groups * classes
+        latents = stoch * classes
         return RSSM(
-            enter=Linear.create(keys[0], latents + actions, hidden),
+            input=Linear.create(keys[0], latents + actions, hidden),
             cell=GRU.create(keys[1], hidden, deter),
             prior=MLP.create(keys[2], deter, (hidden,), latents, activation),
             posterior=Linear.create(keys[3], deter + embedding, hidden),
             posterior_logits=Linear.create(keys[4], hidden, latents),
-            groups=groups,
-            uniform_mix=uniform_mix,
+            stoch=stoch,
+            unimix=unimix,
             activation=activation,
         )
 
@@ -82,15 +83,15 @@ class RSSM(eqx.Module):
 
     def initial(self, rows: int) -> tuple[Float[Array, "n d"], Float[Array, "n s c"]]:
         """Deterministic and stochastic state before anything was seen: zeros."""
-        classes = self.posterior_logits.bias.shape[0] // self.groups
-        return jnp.zeros((rows, self.width)), jnp.zeros((rows, self.groups, classes))
+        classes = self.posterior_logits.bias.shape[0] // self.stoch
+        return jnp.zeros((rows, self.width)), jnp.zeros((rows, self.stoch, classes))
 
     def transition(
-        self, deter: Float[Array, " d"], sample: Float[Array, "s c"], action: Float[Array, " a"]
+        self, deter: Float[Array, " d"], stoch: Float[Array, "s c"], action: Float[Array, " a"]
     ) -> Float[Array, " d"]:
         """The deterministic state after an action."""
-        entering = self.enter(jnp.concatenate([sample.reshape(-1), action]))
-        return self.cell(ACTIVATIONS[self.activation](entering), deter)
+        inputs = self.input(jnp.concatenate([stoch.reshape(-1), action]))
+        return self.cell(ACTIVATIONS[self.activation](inputs), deter)
 
     def infer_prior(self, deter: Float[Array, " d"]) -> Float[Array, "s c"]:
         """Logits of the prior."""
@@ -106,7 +107,7 @@ class RSSM(eqx.Module):
         return self._grouped(self.posterior_logits(hidden))
 
     def _grouped(self, logits: Float[Array, " sc"]) -> Float[Array, "s c"]:
-        return OneHot.mixed(logits.reshape(self.groups, -1), self.uniform_mix).logits
+        return OneHot.mixed(logits.reshape(self.stoch, -1), self.unimix).logits
 
     def observe(
         self,
@@ -118,7 +119,7 @@ class RSSM(eqx.Module):
         """Posterior states along b sequences, and the prior's logits at each; they begin anew where ``first``."""
         rows, times = first.shape
         projected = jax.vmap(jax.vmap(self.project_embedding))(embedding)
-        uniform = jax.random.uniform(key, (times, rows, self.groups))
+        uniform = jax.random.uniform(key, (times, rows, self.stoch))
 
         def step(
             before: tuple[Float[Array, "b d"], Float[Array, "b s c"]],
@@ -126,11 +127,11 @@ class RSSM(eqx.Module):
         ) -> tuple[tuple[Float[Array, "b d"], Float[Array, "b s c"]], Latent]:
             projected, action, first, uniform = now
             kept = 1 - first[:, None]
-            deter, sample = before[0] * kept, before[1] * kept[:, :, None]
-            deter = jax.vmap(self.transition)(deter, sample, action * kept)
+            deter, stoch = before[0] * kept, before[1] * kept[:, :, None]
+            deter = jax.vmap(self.transition)(deter, stoch, action * kept)
             logits = jax.vmap(self.infer_posterior)(deter, projected)
-            sample = OneHot(logits).sample(uniform)
-            return (deter, sample), Latent(deter, sample, logits)
+            stoch = OneHot(logits).sample(uniform)
+            return (deter, stoch), Latent(deter, stoch, logits)
 
         by_time = (_swapped(projected), _swapped(action), first.T, uniform)
         _, states = jax.lax.scan(step, self.initial(rows), by_time)
@@ -139,7 +140,7 @@ class RSSM(eqx.Module):
 
     def imagine_step(self, state: Latent, action: Float[Array, "n a"], uniform: Float[Array, "n s"]) -> Latent:
         """Where n states go by n actions, as the prior has it."""
-        deter = jax.vmap(self.transition)(state.deter, state.sample, action)
+        deter = jax.vmap(self.transition)(state.deter, state.stoch, action)
         logits = jax.vmap(self.infer_prior)(deter)
         return Latent(deter, OneHot(logits).sample(uniform), logits)
 
@@ -148,12 +149,12 @@ def _swapped(x: Shaped[Array, "p q ..."]) -> Shaped[Array, "q p ..."]:
     return jnp.swapaxes(x, 0, 1)
 
 
-def balanced_divergence(
+def balanced_kl(
     posterior: Float[Array, "*n s c"], prior: Float[Array, "*n s c"], balance: float, free_nats: float
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """β KL(sg(q)‖p) + (1 − β) KL(q‖sg(p)), each mean over the batch not pressed below ``free_nats``; and the mean KL.
+    """α KL(sg(q)‖p) + (1 − α) KL(q‖sg(p)), each mean over the batch not pressed below ``free_nats``; and the mean KL.
 
-    posterior, prior: logits. With β above a half the prior learns faster than the posterior gives way.
+    posterior, prior: logits. α: ``balance``. With α above a half the prior learns faster than the posterior gives way.
     """
     held = jax.lax.stop_gradient
     to_prior = jnp.mean(OneHot(held(posterior)).kl(OneHot(prior)))
@@ -170,7 +171,7 @@ class Posterior(NamedTuple):
 
 
 class WorldModel(eqx.Module):
-    """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its end.
+    """Encoder, dynamics, decoder, and heads for the task's reward and (optionally) for its continuation.
 
     Observations are preprocessed here: vectors, or images of floats (see ``image_norm.normalize_obs``).
     """
@@ -179,7 +180,8 @@ class WorldModel(eqx.Module):
     dynamics: RSSM
     decoder: Decoder
     reward: MLP
-    ends: MLP | None
+    continue_head: MLP | None
+    """Its output is the logit of termination: p(continue) = σ(−x)."""
 
     def embed(self, obs: Float[Array, "b ..."]) -> Float[Array, "b e"]:
         """Embeddings of a batch of observations."""
@@ -197,29 +199,25 @@ class WorldModel(eqx.Module):
         key: RandomKey,
         *,
         unit: Float[Array, ""],
-        divergence_scale: float,
-        balance: float,
-        free_nats: float,
-        reward_shapes_model: bool,
+        config: WorldConfig,
     ) -> tuple[Float[Array, ""], tuple[Posterior, Metrics]]:
         """−log p(obs) − log p(reward) + KL, all of unit variance, constants left out; means over batch and time.
 
         ``unit``: what one of an observation is worth, in numbers of unit variance.
-        ``reward_shapes_model``: whether the reward's gradient reaches the states, or only its own head.
         """
         posterior, prior = self.infer(batch, key)
         feature = posterior.states.feature
         misses = jax.vmap(jax.vmap(self.decoder))(feature) - batch.obs
         image = 0.5 * unit**2 * jnp.sum(misses**2) / batch.first.size
-        read = feature if reward_shapes_model else jax.lax.stop_gradient(feature)
+        read = feature if config.reward_head_gradient else jax.lax.stop_gradient(feature)
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
-        divergence, nats = balanced_divergence(posterior.states.logits, prior, balance, free_nats)
-        value = image + reward + divergence_scale * divergence
+        divergence, nats = balanced_kl(posterior.states.logits, prior, config.kl_balance, config.free_nats)
+        value = image + reward + config.kl_scale * divergence
         metrics = {"observation_loss": image, "task_reward_loss": reward, "world_divergence": nats}
-        if self.ends is not None:
-            logits = jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0]
-            end = jnp.mean(jax.nn.softplus(logits) - (1 - batch.discount) * logits)
-            value, metrics = value + end, {**metrics, "end_loss": end}
+        if self.continue_head is not None:
+            logits = jax.vmap(jax.vmap(self.continue_head))(feature)[:, :, 0]
+            error = jnp.mean(jax.nn.softplus(logits) - (1 - batch.discount) * logits)
+            value, metrics = value + error, {**metrics, "continue_loss": error}
         entropy = -jnp.sum(jax.nn.softmax(prior) * jax.nn.log_softmax(prior), axis=(-2, -1))
         metrics = {**metrics, "world_loss": value, "prior_entropy": jnp.mean(entropy)}
         return value, (jax.lax.stop_gradient(posterior), metrics)
@@ -230,9 +228,9 @@ class WorldModel(eqx.Module):
 
     def continue_prob(self, feature: Float[Array, "p q f"]) -> Float[Array, "p q"]:
         """The probability that the task does not end in each state; one where no head says otherwise."""
-        if self.ends is None:
+        if self.continue_head is None:
             return jnp.ones(feature.shape[:2])
-        return jax.nn.sigmoid(-jax.vmap(jax.vmap(self.ends))(feature)[:, :, 0])
+        return jax.nn.sigmoid(-jax.vmap(jax.vmap(self.continue_head))(feature)[:, :, 0])
 
     def predict(self, batch: Sequences, context: int, key: RandomKey) -> Float[Array, "b t ..."]:
         """Means of observations: the first ``context`` by the posterior, then by the prior, from actions alone."""
@@ -244,7 +242,7 @@ class WorldModel(eqx.Module):
             return decode(posterior.states.feature)
         last = Latent(*(part[:, -1] for part in posterior.states))
         actions = _swapped(batch.action[:, context:])
-        uniform = jax.random.uniform(imagine_key, (*actions.shape[:2], self.dynamics.groups))
+        uniform = jax.random.uniform(imagine_key, (*actions.shape[:2], self.dynamics.stoch))
 
         def step(state: Latent, now: tuple[Float[Array, "b a"], Float[Array, "b s"]]) -> tuple[Latent, Latent]:
             state = self.dynamics.imagine_step(state, *now)
