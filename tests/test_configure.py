@@ -177,9 +177,8 @@ def test_snapshots_of_a_preset_are_those_that_the_steps_reach():
 
 def test_seeds_count_from_the_first():
     config = configuration(seed=4)
-    assert [each.seed for each in of_seeds([config], 3)] == [4, 5, 6]
-    assert of_seeds([config], None) == [config]
-    assert of_seeds([config, config], 2) == [config, config]
+    assert [each.seed for each in of_seeds(config, 3)] == [4, 5, 6]
+    assert of_seeds(config, None) == [config]
 
 
 # Going on

@@ -51,7 +51,9 @@ def pretrain(
     trust(env)
     asked, launching = _split(options)
     standing = configure.standing_config(Path(out), env) if launching.get("resume") else None
-    return _launched([configure.pretraining(method, env, standing=standing, **asked)], out, seeds, None, launching)
+    config = configure.pretraining(method, env, standing=standing, **asked)
+    runs = _launched(configure.of_seeds(config, seeds), out, launching)
+    return runs[0] if seeds is None else runs
 
 
 @overload
@@ -69,7 +71,9 @@ def train(
     trust(env)
     asked, launching = _split(options)
     standing = configure.standing_config(Path(out), env) if launching.get("resume") else None
-    return _launched([configure.from_scratch(env, task, standing=standing, **asked)], out, seeds, None, launching)
+    config = configure.from_scratch(env, task, standing=standing, **asked)
+    runs = _launched(configure.of_seeds(config, seeds), out, launching)
+    return runs[0] if seeds is None else runs
 
 
 @overload
@@ -82,8 +86,8 @@ def finetune(
     source: Source | Sequence[Run], task: str | None = None, *, out: str | Path, **options: Unpack[FinetuneOptions]
 ) -> Run | list[Run]:
     """Fine-tune a pre-trained run on a task; of a list of runs each one, in ``out``/seed_N."""
-    several = not isinstance(source, (str, Path, Run))
-    sources = list(source) if not isinstance(source, (str, Path, Run)) else [load(source)]
+    single = isinstance(source, (str, Path, Run))
+    sources = [load(source)] if isinstance(source, (str, Path, Run)) else list(source)
     trust(task or "")
     asked, launching = _split(options)
     asked["skill"] = None if asked.get("skill") is None else str(asked["skill"])
@@ -92,7 +96,8 @@ def finetune(
         folder = Path(out) / f"seed_{run.config.seed}" if len(sources) > 1 else Path(out)
         standing = configure.standing_config(folder) if launching.get("resume") else None
         configs.append(configure.finetuning_of(run, task, standing=standing, **asked))
-    return _launched(configs, out, len(configs) if several else None, sources, launching)
+    runs = _launched(configs, out, launching, sources)
+    return runs[0] if single else runs
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,22 +107,14 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _launched(
-    configs: Sequence[RunConfig],
-    out: str | Path,
-    seeds: int | None,
-    sources: Sequence[Run] | None,
-    options: dict[str, Any],
-) -> Run | list[Run]:
-    if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
-    every = configure.of_seeds(configs, seeds)
+    configs: Sequence[RunConfig], out: str | Path, options: dict[str, Any], sources: Sequence[Run] | None = None
+) -> list[Run]:
     callbacks = list(options.pop("callbacks", [TensorBoard()]))
     if options.pop("progress", True):
-        progress = Progress(Path(out), len(every))
-        options |= {"on_start": progress.announce}
+        progress = Progress(Path(out), len(configs))
+        options["on_start"] = progress.announce
         callbacks.append(progress)
-    runs = launch(every, Path(out), several=len(every) > 1, sources=sources, callbacks=callbacks, **options)
-    return runs if seeds is not None else runs[0]
+    return launch(configs, Path(out), sources=sources, callbacks=callbacks, **options)
 
 
 def load(source: Source) -> Run:

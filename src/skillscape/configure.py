@@ -1,7 +1,7 @@
 """From what a user asks for to the configuration of a run: a preset, resolved once, and what was asked in its place."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -220,8 +220,8 @@ def _with(
     return config
 
 
-def of_seeds(configs: Sequence[RunConfig], seeds: int | None) -> list[RunConfig]:
-    """One configuration for each of several seeds, where there is one configuration for all of them."""
-    if seeds is None or len(configs) > 1:
-        return list(configs)
-    return [replace(configs[0], seed=configs[0].seed + index) for index in range(seeds)]
+def of_seeds(config: RunConfig, seeds: int | None) -> list[RunConfig]:
+    """The configuration with each of ``seeds`` consecutive seeds; as it is if None."""
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds must be at least 1, not {seeds}.")
+    return [replace(config, seed=config.seed + index) for index in range(seeds or 1)]

@@ -29,7 +29,7 @@ def launch(
     configs: Sequence[RunConfig],
     out: Path,
     *,
-    several: bool = False,
+    several: bool | None = None,
     sources: Sequence[Run] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -39,6 +39,7 @@ def launch(
 ) -> list[Run]:
     """Train runs that differ in their seed alone, in ``out`` itself or, where they are ``several``, in ``out``/seed_N.
 
+    ``several``: by default, whether there is more than one configuration.
     ``sources``: the pre-trainings that fine-tunings begin with. ``resume`` goes on with runs that stand there and
     starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way any more.
     """
@@ -46,7 +47,7 @@ def launch(
         raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}.")
-    folders = _folders(out, [config.seed for config in configs], several)
+    folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
     if sources:
         _check_apart(out, sources)
     begun_with: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
