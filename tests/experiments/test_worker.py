@@ -46,7 +46,7 @@ def trained(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     every = planned(objective=(("hidden", (8,)),), settings=(("width", 8),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "_settle", lambda _: None)
+        patch.setattr(worker, "_limit_resources", lambda _: None)
         outcomes = [perform(job(run, runs)) for run in every]
     return runs, every, outcomes
 

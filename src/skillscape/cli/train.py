@@ -27,7 +27,7 @@ EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions(Generic[BackboneOptions, EvaluationOptions]):
-    """What every command that trains takes."""
+    """Options of all three commands."""
 
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
     """Settings of the backbone."""
@@ -45,7 +45,7 @@ class LaunchOptions(Generic[BackboneOptions, EvaluationOptions]):
 
 @dataclass(frozen=True, kw_only=True)
 class NewRunOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
-    """What both commands that begin from nothing take."""
+    """Options of the commands that start a run from scratch."""
 
     env: str = DEFAULT_ENV
     """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
@@ -119,7 +119,7 @@ class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
 
 def pretrain_command(arguments: list[str]) -> None:
     """Train a method; which settings there are depends on method, environment, backbone and preset."""
-    from skillscape.configure import pretraining, standing_config
+    from skillscape.configure import existing_config, pretraining
     from skillscape.envs.registry import family_of
     from skillscape.objectives import trainable
 
@@ -136,8 +136,8 @@ def pretrain_command(arguments: list[str]) -> None:
     env = value_of(rest, "--env", DEFAULT_ENV)
     allow(env)
     out = Path(value_of(rest, "--out", "") or Path("runs") / f"{method}-{family_of(env).folder_name(env)}")
-    standing = standing_config(out, env) if "--resume" in rest else None
-    base = pretraining(method, env, standing=standing, **_chosen(rest))
+    existing = existing_config(out, env) if "--resume" in rest else None
+    base = pretraining(method, env, existing=existing, **_deciding_flags(rest))
     generic: Any = PretrainOptions
     options = tyro.cli(
         generic[type(base.objective), type(base.backbone), type(base.evaluation)],
@@ -147,14 +147,14 @@ def pretrain_command(arguments: list[str]) -> None:
             objective=base.objective, noise=base.noise, snapshots=base.snapshots, **_new_run_defaults(base)
         ),
     )
-    told = {"objective": options.objective, "noise": options.noise, "snapshots": options.snapshots}
-    _train(_new_runs(base, options, **told), options, out, "`skillscape evaluate {}`")
+    parts = {"objective": options.objective, "noise": options.noise, "snapshots": options.snapshots}
+    _train(_new_runs(base, options, **parts), options, out, "`skillscape evaluate {}`")
 
 
 def finetune_command(arguments: list[str]) -> None:
     """Fine-tune every seed of a run."""
     from skillscape.api import load_seeds
-    from skillscape.configure import finetuning_of, standing_config
+    from skillscape.configure import existing_config, finetuning_of
     from skillscape.training.run import run_folders
 
     generic: Any = FinetuneOptions
@@ -169,17 +169,17 @@ def finetune_command(arguments: list[str]) -> None:
     sources = load_seeds(source)
     several = run_folders(source) != [source]
     first = sources[0].config
-    resume, told = "--resume" in arguments, _given(arguments, "--out")
-    tuned = standing_config(Path(told)) if resume and told else None
+    resume, given_out = "--resume" in arguments, _given(arguments, "--out")
+    tuned = existing_config(Path(given_out)) if resume and given_out else None
     task = first.named_task(_task(arguments, first.env) or (None if tuned is None else tuned.task))
     place = first.family.folder_name(first.env)
     name = f"{place}-finetuned" if task == first.env else _as_folder(task, first)
-    out = Path(told or Path("runs") / f"{first.method}-{name}")
-    asked: dict[str, Any] = {"skill": _given(arguments, "--skill"), "snapshot": _count(arguments, "--snapshot")}
+    out = Path(given_out or Path("runs") / f"{first.method}-{name}")
+    skill, snapshot = _given(arguments, "--skill"), _count(arguments, "--snapshot")
     bases = []
     for run in sources:
-        standing = standing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
-        bases.append(finetuning_of(run, task, standing=standing, **asked))
+        existing = existing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
+        bases.append(finetuning_of(run, task, existing=existing, skill=skill, snapshot=snapshot))
     options = tyro.cli(
         generic[type(bases[0].backbone), type(bases[0].evaluation)],
         args=arguments,
@@ -194,14 +194,14 @@ def finetune_command(arguments: list[str]) -> None:
 
 def train_command(arguments: list[str]) -> None:
     """Train on a task from scratch."""
-    from skillscape.configure import from_scratch, standing_config
+    from skillscape.configure import existing_config, from_scratch
 
     env = value_of(arguments, "--env", DEFAULT_ENV)
     allow(env)
-    task, out, chosen = _task(arguments, env), _given(arguments, "--out"), _chosen(arguments)
-    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **chosen)))
-    standing = standing_config(folder, env) if "--resume" in arguments else None
-    base = from_scratch(env, task, standing=standing, **chosen)
+    task, out, flags = _task(arguments, env), _given(arguments, "--out"), _deciding_flags(arguments)
+    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **flags)))
+    existing = existing_config(folder, env) if "--resume" in arguments else None
+    base = from_scratch(env, task, existing=existing, **flags)
     generic: Any = TrainOptions
     options = tyro.cli(
         generic[type(base.backbone), type(base.evaluation)],
@@ -240,8 +240,8 @@ def _count(arguments: list[str], flag: str) -> int | None:
         return None
 
 
-def _chosen(arguments: list[str]) -> dict[str, Any]:
-    """What decides which settings there are, and their defaults."""
+def _deciding_flags(arguments: list[str]) -> dict[str, Any]:
+    """Flags on which the available settings and their defaults depend."""
     return {
         "preset": _given(arguments, "--preset"),
         "backbone": _given(arguments, "--backbone"),
@@ -263,14 +263,14 @@ def _as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, who
 
 
 def _new_run_defaults(base: Any) -> dict[str, Any]:  # noqa: ANN401  a RunConfig
-    """What ``NewRunOptions`` shows where nothing is given; keyword arguments as a user would write them."""
+    """Defaults of ``NewRunOptions``, with keyword arguments as a user would write them."""
     kwargs = tuple(f"{name}={value!r}" for name, value in base.env_kwargs.items())
     parts = {"settings": base.backbone, "evaluation": base.evaluation, "env": base.env}
     return {**parts, "kwargs": kwargs, "copies": base.copies, "seed": base.seed}
 
 
 def _new_runs(base: Any, options: Any, **parts: Any) -> list[Any]:  # noqa: ANN401
-    """The configuration of each seed, for a command that begins from nothing."""
+    """The configuration of each seed, for a command that starts a run from scratch."""
     from skillscape.configure import of_seeds
 
     kwargs = keyword_arguments(options.kwargs)
@@ -278,9 +278,9 @@ def _new_runs(base: Any, options: Any, **parts: Any) -> list[Any]:  # noqa: ANN4
 
 
 def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
-    """The configuration with all that the command line says."""
-    asked = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
-    return replace(base, backbone=options.settings, evaluation=options.evaluation, **parts, **asked)
+    """The configuration with the settings of the command line."""
+    given = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
+    return replace(base, backbone=options.settings, evaluation=options.evaluation, **parts, **given)
 
 
 def _train(

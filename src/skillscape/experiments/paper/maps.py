@@ -39,7 +39,7 @@ class Maps(Experiment):
         return [Grid(name, tuple(columns), ("maze/square_a",), (), (self.seed,))]
 
     def identity(self, grid: Grid) -> dict[str, Any]:
-        """Nothing: the name tells all."""
+        """Empty: the name of the grid is unique."""
         del grid
         return {}
 
@@ -52,7 +52,7 @@ class Maps(Experiment):
             raise UserError(f"{late.folder} was not trained in a maze.")
         folder.mkdir(parents=True, exist_ok=True)
         positions, path = rollouts(late), folder / "bonus.png"
-        skill = int(np.argmax([measure(positions[[one, one]], layout).reach for one in range(len(positions))]))
+        skill = int(np.argmax([measure(positions[[index, index]], layout).reach for index in range(len(positions))]))
         maps = [divergence_map(run, skill) for run in (early, late)]
         title = f"KL bonus of skill {skill} (sd3, seed {self.seed})"
         titles = [variant.label for variant in grid.variants]
