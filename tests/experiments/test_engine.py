@@ -11,7 +11,7 @@ from skillscape.cli import execution, main
 from skillscape.errors import Interrupted, UserError
 from skillscape.experiments import cost, processes
 from skillscape.experiments.cost import CostModel, record_rate, shipped_rates, shipped_seconds_per_step
-from skillscape.experiments.engine import Executor, Progress, Resources, execute
+from skillscape.experiments.engine import Executor, Load, Progress, Resources, execute
 from skillscape.experiments.grid import Grid, Variant, distinct, variant
 from skillscape.experiments.processes import ProcessExecutor, available_cores, slots
 from skillscape.experiments.results import results_folder
@@ -39,16 +39,8 @@ class Recorder(Executor):
         self.under_way, self.began, self.stopped, self.most = [], [], False, 0
 
     @property
-    def room(self):
-        return self.capacity - len(self.under_way)
-
-    @property
-    def running(self):
-        return len(self.under_way)
-
-    @property
-    def cores(self):
-        return float(self.capacity)
+    def load(self):
+        return Load(self.capacity - len(self.under_way), len(self.under_way), float(self.capacity))
 
     def submit(self, spec, log):
         assert spec.folder not in self.began

@@ -26,13 +26,6 @@ class Key(NamedTuple):
     preset: str
 
 
-class MeasuredRate(NamedTuple):
-    """Core seconds of a number of steps."""
-
-    steps: int
-    core_seconds: float
-
-
 def record_rate(spec: RunSpec, runs: Path, steps: int, core_seconds: float) -> None:
     """Store the measured cost of a run for later estimates on this machine."""
     if steps > 0:
@@ -103,7 +96,7 @@ class CostModel:
     def __init__(self, runs: Path) -> None:
         """Read the rates measured below ``runs``."""
         self._runs = runs
-        self._measured: dict[Key, MeasuredRate] = {}
+        self._measured: dict[Key, tuple[int, float]] = {}
         for path in sorted((runs / "sweeps" / "paces").rglob("*.json")):
             self._read(path)
 
@@ -115,8 +108,8 @@ class CostModel:
         try:
             values = json.loads(path.read_text())
             key = Key(*(values[name] for name in Key._fields))
-            steps, seconds = self._measured.get(key, MeasuredRate(0, 0.0))
-            self._measured[key] = MeasuredRate(steps + values["steps"], seconds + values["core_seconds"])
+            steps, seconds = self._measured.get(key, (0, 0.0))
+            self._measured[key] = steps + values["steps"], seconds + values["core_seconds"]
         except (OSError, ValueError, KeyError, TypeError):
             return  # an estimate is worth no error
 
@@ -128,9 +121,9 @@ class CostModel:
     def core_seconds(self, spec: RunSpec, steps: int | None = None) -> float:
         """Core seconds of a run, or of some of its steps."""
         number = spec.config.steps if steps is None else steps
-        rate = self._measured.get(_key(spec))
-        if rate is not None and rate.steps:
-            return number * rate.core_seconds / rate.steps
+        measured_steps, seconds = self._measured.get(_key(spec), (0, 0.0))
+        if measured_steps:
+            return number * seconds / measured_steps
         return number * shipped_seconds_per_step(spec)
 
     def total(self, specs: Iterable[RunSpec]) -> float:

@@ -12,8 +12,9 @@ from skillscape.errors import Interrupted, UserError
 from skillscape.experiments.cost import CostModel
 from skillscape.experiments.grid import RunSpec, distinct
 from skillscape.experiments.results import log_file, write_results
-from skillscape.experiments.worker import Job, Outcome, finished, trained_steps
+from skillscape.experiments.worker import Job, Outcome, trained_steps
 from skillscape.plugins import VARIABLE
+from skillscape.training.files import read_results
 
 WRITE_EVERY = 10.0
 """Seconds between two writes of the results so far."""
@@ -39,23 +40,21 @@ def make_job(spec: RunSpec, runs: Path, log: Path, resources: Resources, cores: 
     return Job(spec.to_json(), str(runs), str(log), resources.cpus, resources.gpus, cores, plugins)
 
 
+class Load(NamedTuple):
+    """Load of an executor: runs that can be submitted now, runs in progress, and cores in use at full load."""
+
+    room: int
+    running: int
+    cores: float
+
+
 class Executor(ABC):
     """Runs jobs, and restarts those whose process or machine was lost."""
 
     @property
     @abstractmethod
-    def room(self) -> int:
-        """Number of runs that can be submitted now."""
-
-    @property
-    @abstractmethod
-    def running(self) -> int:
-        """Number of runs in progress, as far as known."""
-
-    @property
-    @abstractmethod
-    def cores(self) -> float:
-        """Cores in use at full load, for the estimate of the remaining time."""
+    def load(self) -> Load:
+        """The current load."""
 
     @abstractmethod
     def submit(self, spec: RunSpec, log: Path) -> None:
@@ -144,7 +143,7 @@ class _Execution:
     def _is_settled(self, spec: RunSpec) -> bool:
         """Whether a run needs no training: it is finished, or its folder is damaged."""
         try:
-            results = finished(self._runs, spec.folder)
+            results = read_results(self._runs / spec.folder)
         except UserError as error:
             self._report.failures[spec.folder] = str(error)
             return True
@@ -158,7 +157,7 @@ class _Execution:
         for spec in waiting:
             if spec.needs in self._report.failures:
                 self._fail(spec, f"needs {spec.needs}, which failed")
-            elif self._executor.room > 0 and (spec.needs is None or spec.needs in self._report.results):
+            elif self._executor.load.room > 0 and (spec.needs is None or spec.needs in self._report.results):
                 self._running.add(spec.folder)
                 self._executor.submit(spec, log_file(self._runs, self._name, spec.folder))
             else:
@@ -179,11 +178,12 @@ class _Execution:
         self._report_progress(f"{spec.title} failed: {reason}")
 
     def _report_progress(self, event: str = "") -> None:
+        load = self._executor.load
         if event or time.monotonic() - self._estimated > ESTIMATE_EVERY:
-            self._seconds_left, self._estimated = self._core_seconds_left() / self._executor.cores, time.monotonic()
+            self._seconds_left, self._estimated = self._core_seconds_left() / load.cores, time.monotonic()
         done, failed = len(self._report.results), len(self._report.failures)
         total, left = len(self._specs), self._seconds_left
-        self._on_progress(Progress(done, failed, self._executor.running, total, left, event))
+        self._on_progress(Progress(done, failed, load.running, total, left, event))
 
     def _core_seconds_left(self) -> float:
         left = 0.0

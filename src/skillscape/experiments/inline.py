@@ -10,12 +10,13 @@ from typing import final
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
 from skillscape.experiments.cost import record_rate
-from skillscape.experiments.engine import Executor
+from skillscape.experiments.engine import Executor, Load
 from skillscape.experiments.grid import RunSpec
-from skillscape.experiments.worker import Outcome, finished, trained_steps
+from skillscape.experiments.worker import Outcome, trained_steps
 from skillscape.formatting import counted
 from skillscape.launch import launch
 from skillscape.training.callbacks import Callback, TensorBoard
+from skillscape.training.files import read_results
 from skillscape.training.progress import SHOWN, Progress
 from skillscape.training.run import Run
 
@@ -69,19 +70,10 @@ class InlineExecutor(Executor):
         self._waiting: list[RunSpec] = []
 
     @property
-    def room(self) -> int:
-        """Unlimited, so that the seeds of a run are submitted together."""
-        return sys.maxsize
-
-    @property
-    def running(self) -> int:
-        """0: while a run trains, this process reports no progress of the execution."""
-        return 0
-
-    @property
-    def cores(self) -> float:
-        """2, for environment and learner or for two seeds, if there are as many."""
-        return float(min(2, os.cpu_count() or 1))
+    def load(self) -> Load:
+        """Room for all runs, so that seeds are submitted together; none runs while this process is free to report."""
+        # An environment and a learner, or at least two seeds, run in parallel.
+        return Load(sys.maxsize, 0, min(2, os.cpu_count() or 1))
 
     def submit(self, spec: RunSpec, log: Path) -> None:
         """Put a run in the queue."""
@@ -109,7 +101,7 @@ class InlineExecutor(Executor):
                 # One seed has stopped the others, which can continue one by one.
                 return [outcome for spec in batch for outcome in self._trained([spec])]
             return [(batch[0], Outcome(None, str(error)))]
-        return [(spec, Outcome(finished(self._runs, spec.folder), "it ended without results")) for spec in batch]
+        return [(spec, Outcome(read_results(self._runs / spec.folder), "it ended without results")) for spec in batch]
 
     def stop(self) -> None:
         """Clear the queue; nothing is running."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import final
 
 from skillscape.errors import UserError
-from skillscape.experiments.engine import Executor, Resources, make_job
+from skillscape.experiments.engine import Executor, Load, Resources, make_job
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Job, Outcome
 
@@ -87,19 +87,9 @@ class ProcessExecutor(Executor):
         self._workers: list[_Worker] = []
 
     @property
-    def room(self) -> int:
-        """Workers without a run."""
-        return len(self._free)
-
-    @property
-    def running(self) -> int:
-        """Workers with a run."""
-        return len(self._workers)
-
-    @property
-    def cores(self) -> float:
-        """Cores of all workers."""
-        return self._cores
+    def load(self) -> Load:
+        """Workers without a run, workers with a run, and the cores of all workers."""
+        return Load(len(self._free), len(self._workers), self._cores)
 
     @property
     def processes(self) -> Sequence[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from skillscape.errors import Interrupted, UserError
-from skillscape.experiments.engine import Executor, Resources, make_job
+from skillscape.experiments.engine import Executor, Load, Resources, make_job
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Outcome, perform_values, sees
 
@@ -128,26 +128,13 @@ class RayExecutor(Executor):
             ) from error
 
     @property
-    def room(self) -> int:
-        """Tasks that can be submitted: up to twice as many as fit, so that an autoscaling cluster grows."""
-        return (2 * self._capacity if self._workers is None else self._workers) - len(self._pending)
-
-    @property
-    def running(self) -> int:
-        """Number of tasks in progress, if all that fit are."""
-        return min(self._capacity, len(self._pending))
-
-    @property
-    def _capacity(self) -> int:
-        """Runs that the cluster has the cores and GPUs for."""
+    def load(self) -> Load:
+        """The load if all tasks that fit are running; twice as many may be submitted, so that a cluster can grow."""
         available = self._ray.cluster_resources()
-        return max(1, int(min(available.get(kind, 0) / number for kind, number in self._needs.items() if number)))
-
-    @property
-    def cores(self) -> float:
-        """Cores of as many runs as there are at a time."""
-        number = self._capacity if self._workers is None else min(self._capacity, self._workers)
-        return float(number * self._resources.cpus)
+        capacity = max(1, int(min(available.get(kind, 0) / number for kind, number in self._needs.items() if number)))
+        room = (2 * capacity if self._workers is None else self._workers) - len(self._pending)
+        parallel = capacity if self._workers is None else min(capacity, self._workers)
+        return Load(room, min(capacity, len(self._pending)), float(parallel * self._resources.cpus))
 
     def submit(self, spec: RunSpec, log: Path) -> None:
         """Submit a task to Ray."""

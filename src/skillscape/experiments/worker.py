@@ -110,9 +110,9 @@ def _train_when_free(job: Job, log: TextIO) -> dict[str, Any]:
     while True:
         try:
             with _locked(bookkeeping(runs, "locks", f"{folder}.lock"), runs / folder):
-                if finished(runs, folder) is None:
+                if read_results(runs / folder) is None:
                     _train(job, log)
-                results = finished(runs, folder)
+                results = read_results(runs / folder)
                 if results is None:
                     raise UserError(f"{folder} ended without results; see its log.")
                 return results
@@ -148,11 +148,6 @@ def _train(job: Job, log: TextIO) -> None:
     os.environ[VARIABLE] = job.plugins
     load_named_plugins()
     train([RunSpec.from_json(job.spec)], Path(job.runs), [ProgressForwarder(lambda line: _note(log, line))])
-
-
-def finished(runs: Path, folder: str) -> dict[str, Any] | None:
-    """The results of a run, or None if it is not finished."""
-    return read_results(runs / folder)
 
 
 def trained_steps(runs: Path, folder: str) -> int:
