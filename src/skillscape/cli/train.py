@@ -100,6 +100,8 @@ class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
 
     run: tyro.conf.Positional[Path]
     """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
+    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
+    """Settings of the backbone; by default those of the pre-training, set to learn a task."""
     task: str | None = None
     """Task of the run's environment, such as walker_walk or reach:0,3; may be left out where there is a default."""
     skill: str | None = None
