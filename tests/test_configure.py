@@ -14,7 +14,7 @@ from skillscape.api import finetune, load_seeds, pretrain, train
 from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.ppo import PPO
 from skillscape.config_io import overridden
-from skillscape.configure import finetuning, from_scratch, of_seeds, pretraining, standing_config
+from skillscape.configure import existing_config, finetuning, from_scratch, of_seeds, pretraining
 from skillscape.errors import UserError
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.sd3 import SD3
@@ -178,9 +178,8 @@ def test_snapshots_of_a_preset_are_those_that_the_steps_reach():
 
 def test_seeds_count_from_the_first():
     config = configuration(seed=4)
-    assert [each.seed for each in of_seeds([config], 3)] == [4, 5, 6]
-    assert of_seeds([config], None) == [config]
-    assert of_seeds([config, config], 2) == [config, config]
+    assert [each.seed for each in of_seeds(config, 3)] == [4, 5, 6]
+    assert of_seeds(config, None) == [config]
 
 
 # Going on
@@ -223,7 +222,7 @@ def test_missing_seeds_get_the_budget_of_those_that_stand(tmp_path):
 
 def test_seeds_go_on_from_the_first_by_number(tmp_path):
     pretrain("diayn", MAZE, out=tmp_path, preset="smoke", seed=9, seeds=2)
-    assert standing_config(tmp_path).seed == 9
+    assert existing_config(tmp_path).seed == 9
     runs = pretrain("diayn", MAZE, out=tmp_path, resume=True, seeds=2)
     assert [run.config.seed for run in runs] == [9, 10]
     assert [run.folder.name for run in load_seeds(tmp_path)] == ["seed_9", "seed_10"]
@@ -239,8 +238,8 @@ def test_seeds_that_stand_are_not_taken_for_one_run(tmp_path):
 
 
 def test_nothing_stands_in_an_empty_folder(tmp_path):
-    assert standing_config(tmp_path) is None
-    assert standing_config(tmp_path / "missing") is None
+    assert existing_config(tmp_path) is None
+    assert existing_config(tmp_path / "missing") is None
 
 
 def test_the_budget_of_a_maze_can_be_raised_and_with_replay_not(tmp_path):

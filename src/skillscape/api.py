@@ -1,4 +1,4 @@
-"""What most users need from Python, for every environment: pre-train, fine-tune, train, load, evaluate, act."""
+"""The Python interface, for all environments: pre-train, fine-tune, train, load and evaluate runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,9 +49,11 @@ def pretrain(
     ``PretrainOptions``, ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
     """
     trust(env)
-    asked, launching = _split(options)
-    standing = configure.standing_config(Path(out), env) if launching.get("resume") else None
-    return _launched([configure.pretraining(method, env, standing=standing, **asked)], out, seeds, None, launching)
+    overrides, launching = _split(options)
+    existing = configure.existing_config(Path(out), env) if launching.get("resume") else None
+    config = configure.pretraining(method, env, existing=existing, **overrides)
+    runs = _launched(configure.of_seeds(config, seeds), out, launching)
+    return runs[0] if seeds is None else runs
 
 
 @overload
@@ -65,11 +67,13 @@ def train(
 def train(
     env: str, task: str | None = None, *, out: str | Path, seeds: int | None = None, **options: Unpack[TrainOptions]
 ) -> Run | list[Run]:
-    """Train on a task from scratch: what fine-tuning is compared with. ``task``: may be None where one is meant."""
+    """Train on a task from scratch, the baseline of fine-tuning. ``task``: None for the environment's default."""
     trust(env)
-    asked, launching = _split(options)
-    standing = configure.standing_config(Path(out), env) if launching.get("resume") else None
-    return _launched([configure.from_scratch(env, task, standing=standing, **asked)], out, seeds, None, launching)
+    overrides, launching = _split(options)
+    existing = configure.existing_config(Path(out), env) if launching.get("resume") else None
+    config = configure.from_scratch(env, task, existing=existing, **overrides)
+    runs = _launched(configure.of_seeds(config, seeds), out, launching)
+    return runs[0] if seeds is None else runs
 
 
 @overload
@@ -81,43 +85,36 @@ def finetune(
 def finetune(
     source: Source | Sequence[Run], task: str | None = None, *, out: str | Path, **options: Unpack[FinetuneOptions]
 ) -> Run | list[Run]:
-    """Fine-tune a pre-trained run on a task; of a list of runs each one, in ``out``/seed_N."""
-    several = not isinstance(source, (str, Path, Run))
-    sources = list(source) if not isinstance(source, (str, Path, Run)) else [load(source)]
+    """Fine-tune a pre-trained run on a task; a list of runs is fine-tuned in ``out``/seed_N."""
+    single = isinstance(source, (str, Path, Run))
+    sources = [load(source)] if isinstance(source, (str, Path, Run)) else list(source)
     trust(task or "")
-    asked, launching = _split(options)
-    asked["skill"] = None if asked.get("skill") is None else str(asked["skill"])
+    overrides, launching = _split(options)
+    overrides["skill"] = None if overrides.get("skill") is None else str(overrides["skill"])
     configs = []
     for run in sources:
         folder = Path(out) / f"seed_{run.config.seed}" if len(sources) > 1 else Path(out)
-        standing = configure.standing_config(folder) if launching.get("resume") else None
-        configs.append(configure.finetuning_of(run, task, standing=standing, **asked))
-    return _launched(configs, out, len(configs) if several else None, sources, launching)
+        existing = configure.existing_config(folder) if launching.get("resume") else None
+        configs.append(configure.finetuning_of(run, task, existing=existing, **overrides))
+    runs = _launched(configs, out, launching, sources)
+    return runs[0] if single else runs
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a run computes, and how it is launched."""
+    """Settings of the run, and options of its launch."""
     launching = {name: value for name, value in options.items() if name in LaunchOptions.__annotations__}
     return {name: value for name, value in options.items() if name not in launching}, launching
 
 
 def _launched(
-    configs: Sequence[RunConfig],
-    out: str | Path,
-    seeds: int | None,
-    sources: Sequence[Run] | None,
-    options: dict[str, Any],
-) -> Run | list[Run]:
-    if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
-    every = configure.of_seeds(configs, seeds)
+    configs: Sequence[RunConfig], out: str | Path, options: dict[str, Any], sources: Sequence[Run] | None = None
+) -> list[Run]:
     callbacks = list(options.pop("callbacks", [TensorBoard()]))
     if options.pop("progress", True):
-        progress = Progress(Path(out), len(every))
-        options |= {"on_start": progress.announce}
+        progress = Progress(Path(out), len(configs))
+        options["on_start"] = progress.announce
         callbacks.append(progress)
-    runs = launch(every, Path(out), several=len(every) > 1, sources=sources, callbacks=callbacks, **options)
-    return runs if seeds is not None else runs[0]
+    return launch(configs, Path(out), sources=sources, callbacks=callbacks, **options)
 
 
 def load(source: Source) -> Run:
@@ -142,7 +139,7 @@ def evaluate(source: Source, *, task: str | None = None, episodes: int | None = 
 
 
 def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> Float[ndarray, "k r t 2"]:
-    """Where stochastic episodes of every skill go in a maze, from its fixed start."""
+    """Positions of stochastic episodes of every skill in a maze, from its fixed start."""
     run = load(source)
     params = run.trained_policy().params
     return evaluators.maze_rollouts(run.config, run.spec, params, per_skill=per_skill, seed=seed)
@@ -151,9 +148,9 @@ def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> 
 def summarise_runs(runs: Sequence[Run], *, episodes: int | None = None) -> dict[str, Summary | None]:
     """Every measure over the seeds: mean, 95 % bootstrap interval (None for one seed), and each seed's value.
 
-    None for a measure that says nothing of the method. Runs that cannot be measured are left out with a warning.
+    None for a measure that is undefined for the method. Runs that cannot be measured are left out with a warning.
     """
     if not runs:
         raise UserError("There are no runs to summarise: give at least one.")
-    found = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
-    return {name: summarise_measured([measures[name] for measures in found]) for name in found[0]}
+    by_run = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
+    return {name: summarise_measured([measures[name] for measures in by_run]) for name in by_run[0]}

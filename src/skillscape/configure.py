@@ -1,7 +1,7 @@
-"""From what a user asks for to the configuration of a run: a preset, resolved once, and what was asked in its place."""
+"""Run configurations from a preset, or from the run to resume, with the settings that the user overrides."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from skillscape.objectives.base import Objective
 from skillscape.training.run import Run, read_config, seed_folders
 
 Overrides: TypeAlias = Mapping[str, Any]
-"""Settings by name, with the values they have in place of the preset's."""
+"""Names of settings with the values that replace the preset's."""
 Method: TypeAlias = str | Objective[Any]
 BackboneChoice: TypeAlias = str | Backbone[Any, Any] | Overrides
 RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "copies", "snapshots", "finetuning_steps")
@@ -32,10 +32,10 @@ def pretraining(
     objective: Objective[Any] | Overrides | None = None,
     backbone: BackboneChoice | None = None,
     evaluation: Overrides | None = None,
-    standing: RunConfig | None = None,
-    **asked: Any,  # noqa: ANN401  fields of RunConfig: see RUN_SETTINGS; None leaves the preset's
+    existing: RunConfig | None = None,
+    **overrides: Any,  # noqa: ANN401  fields of RunConfig: see RUN_SETTINGS; None leaves the preset's
 ) -> RunConfig:
-    """A pre-training. ``standing``: the run that goes on, whose settings hold where nothing else is asked for."""
+    """A pre-training. ``existing``: the run to resume, whose settings replace those of the preset."""
     if isinstance(objective, Objective):
         if method not in (objective.name, objective):
             raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
@@ -43,19 +43,19 @@ def pretraining(
     if isinstance(method, str):
         choose("method", method, trainable(), "skillscape methods")
     else:
-        objectives.register(type(method))  # an object says that its class is wanted
+        objectives.register(type(method))  # passing an object registers its class
     name = method if isinstance(method, str) else method.name
-    wanted = _backbone_name(backbone)
-    own = _own(standing, "pretrain", preset, wanted)
+    backbone_name = _backbone_name(backbone)
+    own = _resumed_config(existing, "pretrain", preset, backbone_name)
     if own is not None and own.method == name:
         config = replace(own, objective=method) if isinstance(method, Objective) else own
     else:
-        config = _from_preset("pretrain", method, env, preset, wanted, asked.get("env_kwargs") or {})
-        if standing is not None:
-            config = replace(config, steps=standing.steps)
+        config = _from_preset("pretrain", method, env, preset, backbone_name, overrides.get("env_kwargs") or {})
+        if existing is not None:
+            config = replace(config, steps=existing.steps)
     if objective and config.objective is not None:
         config = replace(config, objective=overridden(config.objective, objective, "objective"))
-    return _with(config, backbone, evaluation, asked)
+    return _with(config, backbone, evaluation, overrides)
 
 
 def from_scratch(
@@ -65,20 +65,20 @@ def from_scratch(
     preset: str | None = None,
     backbone: BackboneChoice | None = None,
     evaluation: Overrides | None = None,
-    standing: RunConfig | None = None,
-    **asked: Any,  # noqa: ANN401
+    existing: RunConfig | None = None,
+    **overrides: Any,  # noqa: ANN401
 ) -> RunConfig:
-    """Training on a task without pre-training: what fine-tuning is compared with."""
-    wanted = _backbone_name(backbone)
-    own = _own(standing, "train", preset, wanted)
+    """Training on a task from scratch, the baseline of fine-tuning."""
+    backbone_name = _backbone_name(backbone)
+    own = _resumed_config(existing, "train", preset, backbone_name)
     if own is not None:
         config = own if task is None else replace(own, task=own.named_task(task))
     else:
-        config = _from_preset("train", None, env, preset, wanted, asked.get("env_kwargs") or {})
+        config = _from_preset("train", None, env, preset, backbone_name, overrides.get("env_kwargs") or {})
         config = replace(config, task=config.named_task(task), steps=config.finetuning_steps)
-        if standing is not None:
-            config = replace(config, steps=standing.steps)
-    return _with(config, backbone, evaluation, asked)
+        if existing is not None:
+            config = replace(config, steps=existing.steps)
+    return _with(config, backbone, evaluation, overrides)
 
 
 def finetuning(
@@ -90,20 +90,21 @@ def finetuning(
     skill: str | None = None,
     backbone: Overrides | None = None,
     evaluation: Overrides | None = None,
-    standing: RunConfig | None = None,
-    **asked: Any,  # noqa: ANN401
+    existing: RunConfig | None = None,
+    **overrides: Any,  # noqa: ANN401
 ) -> RunConfig:
-    """The fine-tuning on a task of what a pre-training has learned.
+    """The fine-tuning of a pre-trained agent on a task.
 
-    ``base``: the pre-training's configuration; ``source``: its name; ``snapshot``: the step of it to begin with.
+    ``base``: configuration of the pre-training; ``source``: its name; ``snapshot``: the step of the snapshot to start
+    from; ``existing``: the fine-tuning to resume.
     """
     if base.phase != "pretrain" or base.objective is None:
         raise UserError(f"{source} was trained with a task's reward already; give a run of `skillscape pretrain`.")
-    tuned = standing if standing is not None and standing.phase == "finetune" else None
+    tuned = existing if existing is not None and existing.phase == "finetune" else None
     if tuned is not None:
         skill, task = skill or tuned.skill, task or tuned.task
         own = {"steps": tuned.steps, "seed": tuned.seed}
-        asked = own | {name: value for name, value in asked.items() if value is not None}
+        overrides = own | {name: value for name, value in overrides.items() if value is not None}
     task_backbone = base.backbone.task_config(pretrained=True) if tuned is None else tuned.backbone
     rule = skill or base.objective.adaptation
     if rule == "infer":
@@ -126,7 +127,7 @@ def finetuning(
         snapshot=snapshot,
         snapshots=(),
     )
-    return _with(config, backbone, evaluation, asked)
+    return _with(config, backbone, evaluation, overrides)
 
 
 def finetuning_of(
@@ -134,47 +135,49 @@ def finetuning_of(
     task: str | None = None,
     *,
     snapshot: int | None = None,
-    standing: RunConfig | None = None,
-    **asked: Any,  # noqa: ANN401  see ``finetuning``
+    existing: RunConfig | None = None,
+    **overrides: Any,  # noqa: ANN401  see ``finetuning``
 ) -> RunConfig:
-    """The fine-tuning of a run that stands on disk; ``snapshot``: one that it has kept, its last if None."""
-    if snapshot is None and standing is not None:
-        snapshot = standing.snapshot
-    at = run.snapshot_step(snapshot)
-    return finetuning(run.config, task, source=run.folder.name, snapshot=at, standing=standing, **asked)
+    """The fine-tuning of a run on disk; ``snapshot``: the step of a stored snapshot, the last if None."""
+    if snapshot is None and existing is not None:
+        snapshot = existing.snapshot
+    step = run.snapshot_step(snapshot)
+    return finetuning(run.config, task, source=run.folder.name, snapshot=step, existing=existing, **overrides)
 
 
-def standing_config(out: Path, env: str | None = None) -> RunConfig | None:
-    """The configuration of the run that stands in ``out``, or of the first of its seeds; one elsewhere is refused."""
-    found = [out] if (out / "config.json").exists() else seed_folders(out)
-    if not found:
+def existing_config(out: Path, env: str | None = None) -> RunConfig | None:
+    """Configuration of the run in ``out``, or of its first seed, if any; a run in another environment is refused."""
+    folders = [out] if (out / "config.json").exists() else seed_folders(out)
+    if not folders:
         return None
     if env is not None:
-        check_unchanged(found[0], {"env": read_config(found[0]).get("env")}, {"env": env})
-    return Run(found[0]).config
+        check_unchanged(folders[0], {"env": read_config(folders[0]).get("env")}, {"env": env})
+    return Run(folders[0]).config
 
 
 def _backbone_name(backbone: BackboneChoice | None) -> str | None:
     if not isinstance(backbone, Backbone):
         return backbone if isinstance(backbone, str) else None
-    backbones.register(type(backbone))  # an object says that its class is wanted
+    backbones.register(type(backbone))  # passing an object registers its class
     return backbone.name
 
 
-def _own(standing: RunConfig | None, phase: Phase, preset: str | None, backbone: str | None) -> RunConfig | None:
-    """The configuration of a run that goes on, where its settings hold for all that is not asked for."""
-    if standing is None or preset is not None or standing.phase != phase:
+def _resumed_config(
+    existing: RunConfig | None, phase: Phase, preset: str | None, backbone: str | None
+) -> RunConfig | None:
+    """The configuration of the run to resume; None if phase, preset or backbone are given and differ from its own."""
+    if existing is None or preset is not None or existing.phase != phase:
         return None
-    if backbone not in (None, standing.backbone.name):
+    if backbone not in (None, existing.backbone.name):
         return None
-    # A file that has changed is noticed when the two are compared; one that is gone was kept for this.
+    # A changed file is refused when the configurations are compared; if it is gone, the stored definition is used.
     with suppress(UserError):
-        return replace(standing, definition=_definition(standing.env))
-    return standing
+        return replace(existing, definition=_definition(existing.env))
+    return existing
 
 
 def _definition(env: str) -> Any:  # noqa: ANN401
-    """What a run keeps of its environment, as its file gives it back."""
+    """What a run stores to rebuild its environment, after a round trip through JSON."""
     return json.loads(json.dumps(family_of(env).definition(env)))
 
 
@@ -186,42 +189,42 @@ def _from_preset(
     backbone: str | None,
     kwargs: Mapping[str, Any],
 ) -> RunConfig:
-    chosen = presets.get(method, family_of(env).benchmark(env, kwargs=kwargs), env, preset, backbone)
+    settings = presets.get(method, family_of(env).benchmark(env, kwargs=kwargs), env, preset, backbone)
     return RunConfig(
         phase=phase,
         env=env,
         task=None,
-        objective=chosen.objective,
-        backbone=chosen.backbone,
-        steps=chosen.steps,
-        evaluation=EvaluationConfig(chosen.evaluate_every, chosen.evaluation_episodes),
+        objective=settings.objective,
+        backbone=settings.backbone,
+        steps=settings.steps,
+        evaluation=EvaluationConfig(settings.evaluate_every, settings.evaluation_episodes),
         definition=_definition(env),
-        snapshots=chosen.snapshots if phase == "pretrain" else (),
-        finetuning_steps=chosen.finetuning_steps,
+        snapshots=settings.snapshots if phase == "pretrain" else (),
+        finetuning_steps=settings.finetuning_steps,
     )
 
 
 def _with(
-    config: RunConfig, backbone: BackboneChoice | None, evaluation: Overrides | None, asked: Mapping[str, Any]
+    config: RunConfig, backbone: BackboneChoice | None, evaluation: Overrides | None, overrides: Mapping[str, Any]
 ) -> RunConfig:
     """A configuration with what was asked in place of the preset's."""
-    for name in asked:
+    for name in overrides:
         if name not in RUN_SETTINGS:
             raise TypeError(f"{name!r} is not a setting of a run; known are {', '.join(RUN_SETTINGS)}.")
-    config = replace(config, **{name: value for name, value in asked.items() if value is not None})
+    config = replace(config, **{name: value for name, value in overrides.items() if value is not None})
     if isinstance(backbone, Backbone):
         config = replace(config, backbone=backbone)
     elif isinstance(backbone, Mapping):
         config = replace(config, backbone=overridden(config.backbone, backbone, "backbone"))
     if evaluation:
         config = replace(config, evaluation=overridden(config.evaluation, evaluation, "evaluation"))
-    if asked.get("snapshots") is None:
+    if overrides.get("snapshots") is None:
         config = replace(config, snapshots=tuple(step for step in config.snapshots if step <= config.steps))
     return config
 
 
-def of_seeds(configs: Sequence[RunConfig], seeds: int | None) -> list[RunConfig]:
-    """One configuration for each of several seeds, where there is one configuration for all of them."""
-    if seeds is None or len(configs) > 1:
-        return list(configs)
-    return [replace(configs[0], seed=configs[0].seed + index) for index in range(seeds)]
+def of_seeds(config: RunConfig, seeds: int | None) -> list[RunConfig]:
+    """The configuration with each of ``seeds`` consecutive seeds; as it is if None."""
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds must be at least 1, not {seeds}.")
+    return [replace(config, seed=config.seed + index) for index in range(seeds or 1)]

@@ -1,4 +1,4 @@
-"""Launching runs: folders, what goes on and what begins, training, and the results; one path for every kind of run."""
+"""Launching runs: create or resume their folders, train, and write the results."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def launch(
     configs: Sequence[RunConfig],
     out: Path,
     *,
-    several: bool = False,
+    several: bool | None = None,
     sources: Sequence[Run] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -39,18 +39,19 @@ def launch(
 ) -> list[Run]:
     """Train runs that differ in their seed alone, in ``out`` itself or, where they are ``several``, in ``out``/seed_N.
 
-    ``sources``: the pre-trainings that fine-tunings begin with. ``resume`` goes on with runs that stand there and
-    starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way any more.
+    ``several``: by default, whether there is more than one configuration.
+    ``sources``: the pre-trainings that fine-tunings start from. ``resume`` continues the runs that exist and starts the
+    others; ``force`` replaces them. ``on_start`` is called after all checks, before training.
     """
     if resume and force:
         raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}.")
-    folders = _folders(out, [config.seed for config in configs], several)
+    folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
     if sources:
         _check_apart(out, sources)
-    begun_with: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
-    states = [_checked_start(config, source) for config, source in zip(configs, begun_with, strict=True)]
+    starting_points: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
+    states = [_checked_start(config, source) for config, source in zip(configs, starting_points, strict=True)]
     for folder in folders:
         if not (resume and (folder / "config.json").exists()):
             check_free(folder, force=force)
@@ -79,9 +80,9 @@ def launch(
 
 def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
     if not several:
-        if standing := len(seed_folders(out)):
+        if seeds_there := len(seed_folders(out)):
             raise UserError(
-                f"{out} holds {counted(standing, 'seed')}; give --seeds, or choose another --out for one run."
+                f"{out} holds {counted(seeds_there, 'seed')}; give --seeds, or choose another --out for one run."
             )
         return [out]
     if (out / "config.json").exists():
@@ -92,19 +93,19 @@ def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
 
 
 def _check_apart(out: Path, sources: Sequence[Run]) -> None:
-    """Refuse to fine-tune into the folder of the pre-training, where nothing could be undone."""
+    """Refuse to fine-tune inside the folder of the pre-training, or around it."""
     ours = out.resolve()
     for source in sources:
         theirs = source.folder.resolve()
         if ours == theirs or ours in theirs.parents or theirs in ours.parents:
             raise UserError(
-                f"The fine-tuning would be written to {out}, but the run that it begins with is {source.folder}; "
+                f"The fine-tuning would be written to {out}, but the run that it starts from is {source.folder}; "
                 "choose a folder apart from it with --out."
             )
 
 
 def checked_spec(config: RunConfig) -> EnvSpec:
-    """Sizes of the environment; what cannot be trained is refused. An environment is made to know."""
+    """The spec of the environment, which is made for it; a configuration that cannot be trained is refused."""
     config.check()
     if not config.backbone.on_policy:
         spec = config.spec()
@@ -122,7 +123,7 @@ def checked_spec(config: RunConfig) -> EnvSpec:
 
 
 def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunState]:
-    """What training begins with; what cannot be trained is refused now, before any folder is made."""
+    """The initial training state; refuses what cannot be trained before any folder is created."""
     spec = checked_spec(config)
     if source is None:
         return lambda: first_state(config, spec)
@@ -132,8 +133,8 @@ def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunSta
 
 def _resumed(folder: Path, config: RunConfig) -> Run:
     run = Run(folder)
-    # What a fine-tuning of it would take is not part of what the run itself computes.
-    ours, theirs = (replace(one, finetuning_steps=1).to_json() for one in (config, run.config))
+    # The budget of later fine-tunings does not change what the run itself computes.
+    ours, theirs = (replace(each, finetuning_steps=1).to_json() for each in (config, run.config))
     # A longer budget leaves the steps already taken valid where no replay buffer was sized for it.
     raised = config.backbone.on_policy and config.steps != run.config.steps
     if raised:
@@ -153,7 +154,7 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
 
 
 def _write_results(run: Run) -> None:
-    """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
+    """Write the last evaluation as results.json, and delete the replay buffer, which only training needs."""
     config = run.config
     last = {name: values[-1] for name, values in run.evaluation().items() if values}
     if last.get("step") != run.end:
@@ -190,7 +191,7 @@ def _write_results(run: Run) -> None:
 
 
 def enable_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache folder, so that a second run starts at once."""
+    """Cache compiled programs in the user's cache folder, so that later runs start faster."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillscape" / "jax"

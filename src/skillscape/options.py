@@ -9,22 +9,22 @@ from skillscape.training.callbacks import Callback
 
 
 class LaunchOptions(TypedDict, total=False):
-    """How runs are launched, whatever they compute."""
+    """Options of the launch, which do not change what a run computes."""
 
     resume: bool
-    """Go on with runs that stand there; their own settings hold where nothing else is given."""
+    """Continue the runs that exist in the folder, by default with their own settings."""
     force: bool
-    """Replace runs that stand there."""
+    """Replace the runs that exist in the folder."""
     workers: int | None
     """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
     callbacks: Sequence[Callback]
-    """Who hears of metrics and evaluations; TensorBoard if not given."""
+    """Receive metrics and evaluations; TensorBoard if not given."""
     progress: bool
-    """Whether standard error tells how far the runs are; on if not given."""
+    """Whether progress is printed to standard error; on if not given."""
 
 
 class TrainOptions(LaunchOptions, total=False):
-    """Settings of a run that begins from nothing; the preset's where they are not given."""
+    """Settings of a run that starts from scratch; by default those of the preset."""
 
     preset: str | None
     """Named settings; the default of the environment's benchmark if None."""
@@ -49,7 +49,7 @@ class PretrainOptions(TrainOptions, total=False):
 
 
 class FinetuneOptions(LaunchOptions, total=False):
-    """Settings of a fine-tuning; those of the pre-training where they are not given."""
+    """Settings of a fine-tuning; by default those of the pre-training."""
 
     skill: str | int | None
     """"prior", "random", "constant", "regress", "grid", "infer", "controller", or the index of a skill."""

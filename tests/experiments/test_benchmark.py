@@ -18,7 +18,7 @@ from skillscape.experiments.paper.ablation_adaptation import AblationAdaptation
 from skillscape.experiments.paper.pixels import Pixels
 from skillscape.experiments.paper.robustness import NOISY, Robustness
 from skillscape.experiments.paper.urlb import Urlb
-from skillscape.experiments.results import ResultRow, Results
+from skillscape.experiments.results import Results
 
 TASKS = ["walker_stand", "walker_walk", "walker_run", "walker_flip"]
 URLB = Urlb(methods=("ddpg", "diayn"), domains=("walker",), seeds=2, steps=100_000, finetuning_steps=50_000)
@@ -31,17 +31,12 @@ def specs(experiment):
 def results(experiment, values, folder):
     """What the runs of an experiment measured, given scores by label and seed, or by label and task."""
     (grid,) = experiment.grids()
-    rows = []
+    logs = []
     for spec in grid.specs:
         config = spec.config
         score = values.get((spec.label, config.seed), values.get((spec.label, config.task), 0.0))
-        place = (spec.folder, spec.label, config.env, config.task, config.seed)
-        rows += [
-            ResultRow(*place, 0, "return", 1.0),
-            ResultRow(*place, 10_000, "return", score),
-            ResultRow(*place, 0, "length", 5.0),
-        ]
-    return grid, Results(grid.specs, folder, tuple(rows))
+        logs.append({"step": [0.0, 10_000.0], "return": [1.0, score], "length": [5.0, 5.0]})
+    return grid, Results(grid.specs, folder, tuple(logs))
 
 
 def analysed(experiment, values, folder):
@@ -181,11 +176,11 @@ def test_committed_tables_follow_from_their_raw_numbers(name, experiment):
     [
         ({"methods": ("dian",)}, "did you mean 'diayn'"),
         ({"domains": ("wlker",)}, "did you mean 'walker'"),
-        ({"domains": ("walker", "walker-pixels")}, "States and images are not compared"),
+        ({"domains": ("walker", "walker-pixels")}, "State and image domains cannot be compared"),
         ({"preset": "papr"}, "did you mean 'paper'"),
         ({"tasks": ("walker_stnd",)}, "did you mean 'walker_stand'"),
         ({"tasks": ("quadruped_run",)}, "quadruped_run is not a task of walker"),
-        ({"tasks": ("walker_run",), "domains": ("walker", "jaco")}, "one of jaco"),
+        ({"tasks": ("walker_run",), "domains": ("walker", "jaco")}, "belongs to the domain jaco"),
         ({"seeds": 0}, "at least one"),
     ],
 )

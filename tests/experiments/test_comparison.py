@@ -16,7 +16,7 @@ from skillscape.experiments.paper import registry
 from skillscape.experiments.paper.maze import Maze
 from skillscape.experiments.paper.maze_pixels import MazePixels
 from skillscape.experiments.paper.tree import Tree
-from skillscape.experiments.results import ResultRow, Results
+from skillscape.experiments.results import Results
 from skillscape.objectives import trainable
 
 COMPARISONS = {name: kind for name, kind in registry().items() if issubclass(kind, Comparison)}
@@ -150,11 +150,9 @@ def test_the_raw_numbers_say_how_they_were_made(tmp_path):
 def test_the_seed_in_the_middle_is_drawn(tmp_path, monkeypatch):
     (grid,) = Maze(seeds=3, methods=("sd3",)).grids()
     information = [0.9, 0.2, 0.5]
-    rows = tuple(
-        ResultRow(spec.folder, spec.label, spec.config.env, None, spec.config.seed, step, measure, value * (step > 0))
-        for spec, value in zip(grid.specs, information, strict=True)
-        for measure in ("coverage", "mutual_information")
-        for step in (0, 250_000)
+    logs = tuple(
+        {"step": [0.0, 250_000.0], "coverage": [0.0, value], "mutual_information": [0.0, value]}
+        for value in information
     )
 
     class Stands:
@@ -164,7 +162,7 @@ def test_the_seed_in_the_middle_is_drawn(tmp_path, monkeypatch):
 
     monkeypatch.setattr(comparison, "Run", Stands)
     monkeypatch.setattr(comparison, "rollouts", lambda run: np.full((2, 1, 3, 2), run.config.seed))
-    shown = comparison.measured("SD3", Results(grid.specs, tmp_path, rows))
+    shown = comparison.measured("SD3", Results(grid.specs, tmp_path, logs))
     assert (shown.shown_seed, shown.measures["mutual_information"], shown.positions[0, 0, 0, 0]) == (2, 0.5, 2)
     assert shown.summaries["mutual_information"].per_seed == tuple(information)
     steps, values = shown.curves["coverage"]

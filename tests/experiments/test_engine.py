@@ -11,7 +11,7 @@ from skillscape.cli import execution, main
 from skillscape.errors import Interrupted, UserError
 from skillscape.experiments import cost, processes
 from skillscape.experiments.cost import CostModel, record_rate, shipped_rates, shipped_seconds_per_step
-from skillscape.experiments.engine import Executor, Progress, Resources, execute
+from skillscape.experiments.engine import Executor, Load, Progress, Resources, execute
 from skillscape.experiments.grid import Grid, Variant, distinct, variant
 from skillscape.experiments.processes import ProcessExecutor, available_cores, slots
 from skillscape.experiments.results import results_folder
@@ -39,16 +39,8 @@ class Recorder(Executor):
         self.under_way, self.began, self.stopped, self.most = [], [], False, 0
 
     @property
-    def room(self):
-        return self.capacity - len(self.under_way)
-
-    @property
-    def running(self):
-        return len(self.under_way)
-
-    @property
-    def cores(self):
-        return float(self.capacity)
+    def load(self):
+        return Load(self.capacity - len(self.under_way), len(self.under_way), float(self.capacity))
 
     def submit(self, spec, log):
         assert spec.folder not in self.began
@@ -108,7 +100,7 @@ def test_progress_counts_down(tmp_path):
     assert (told[-1].done, told[-1].failed, told[-1].running, told[-1].seconds_left) == (len(planned) - 1, 1, 0, 0.0)
     left = [progress.seconds_left for progress in told]
     assert left == sorted(left, reverse=True)
-    assert sum("failed: it broke" in progress.news for progress in told) == 1
+    assert sum("failed: it broke" in progress.event for progress in told) == 1
 
 
 def test_the_results_are_one_row_per_run(tmp_path):
@@ -165,7 +157,7 @@ def test_finished_runs_are_not_begun_again(tmp_path):
     carry_out(planned, tmp_path, workers(tmp_path))
     told = []
     report = carry_out(planned, tmp_path, workers(tmp_path), told)
-    assert told[0].news == "3 of 3 runs are finished already"
+    assert told[0].event == "3 of 3 runs are finished already"
     assert len(report.results) == 3
     assert all(len(attempts(tmp_path, run)) == 1 for run in planned)
 
@@ -393,11 +385,11 @@ def test_a_sweep_without_a_terminal_says_now_and_then_how_it_stands(monkeypatch,
     now = [0.0]
     monkeypatch.setattr(execution.time, "monotonic", lambda: now[0])
     lines = execution.Lines("grid")
-    standing = Progress(done=1, failed=0, running=2, total=5, seconds_left=600.0, news="")
+    standing = Progress(done=1, failed=0, running=2, total=5, seconds_left=600.0, event="")
     for second in range(0, 2 * int(execution.TELL_EVERY) + 10, 10):
         now[0] = float(second)
         lines.show(standing)
     told = capsys.readouterr().err.splitlines()
     assert told == ["grid: 1 of 5 runs done · 2 running · 4 left · about 10 min left"]
-    lines.show(standing._replace(news="a run is finished"))
+    lines.show(standing._replace(event="a run is finished"))
     assert capsys.readouterr().err.startswith("a run is finished (grid: 1 of 5")

@@ -139,7 +139,7 @@ def test_where_runs_are_trained_changes_no_number(tmp_path, capsys):
     assert tables[0] == tables[1]
     specs = plan("diayn", env=MAZE)[:1]
     ours, theirs = (Results.read(specs, tmp_path / place / "runs") for place in ("inline", "processes"))
-    assert ours.rows == theirs.rows
+    assert ours.logs == theirs.logs
     with (tmp_path / "inline" / "runs" / specs[0].folder / "evaluation.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [float(row["coverage"]) for row in rows] == [row.value for row in ours.where(measure="coverage").rows]
+    assert [float(row["coverage"]) for row in rows] == ours.logs[0]["coverage"]

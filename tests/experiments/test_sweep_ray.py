@@ -91,7 +91,7 @@ def test_every_run_finishes_once_whatever_is_lost(cluster, tmp_path):
     disturbed.mkdir()
     misfortune = Misfortune(disturbed, planned, cluster, node)
     executor = RayExecutor(RESOURCES, None, cluster.address, disturbed)
-    assert executor.cores == 2
+    assert executor.load.cores == 2
     report = execute(GRID.name, planned, disturbed, executor, misfortune)
     assert misfortune.lost_process is not None
     assert misfortune.lost_node is not None

@@ -11,7 +11,8 @@ from skillscape.api import pretrain, train
 from skillscape.errors import Interrupted
 from skillscape.experiments import worker
 from skillscape.experiments.grid import Grid, variant
-from skillscape.experiments.worker import Job, bookkeeping, finished, perform, perform_values, sees, trained_steps
+from skillscape.experiments.worker import Job, bookkeeping, perform, perform_values, sees, trained_steps
+from skillscape.training.files import read_results
 
 TOY = "gym/toys:Toy-v0"
 
@@ -46,7 +47,7 @@ def trained(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     every = planned(objective=(("hidden", (8,)),), settings=(("width", 8),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "_settle", lambda _: None)
+        patch.setattr(worker, "_limit_resources", lambda _: None)
         outcomes = [perform(job(run, runs)) for run in every]
     return runs, every, outcomes
 
@@ -76,7 +77,7 @@ def test_what_api_trained_is_recognised_by_its_folder(tmp_path, monkeypatch):
     run = planned()[0]
     pretrain("diayn", TOY, out=tmp_path / run.folder, preset="smoke", steps=1000)
     monkeypatch.setattr(worker, "_train", lambda *_: pytest.fail("trained again"))
-    assert perform(job(run, tmp_path)).results == finished(tmp_path, run.folder)
+    assert perform(job(run, tmp_path)).results == read_results(tmp_path / run.folder)
 
 
 @pytest.mark.parametrize(("method", "noise"), [("sd3", 0.0), ("sd3", 0.1), ("ddpg", 0.0)])

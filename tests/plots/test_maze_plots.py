@@ -114,10 +114,10 @@ def test_a_long_caption_breaks_between_its_items(saved, tmp_path):
 
 @pytest.mark.parametrize("shared_scale", [True, False])
 def test_density_maps_share_a_scale_or_not(saved, tmp_path, shared_scale):
-    maps, extent = mazes.visitation_maps(scattered(SQUARE, 7), SQUARE)
+    maps = mazes.visitation_maps(scattered(SQUARE, 7), SQUARE)
     maps = maps * np.arange(1, 8)[:, None, None]
     path = tmp_path / "density.png"
-    mazes.density_figure(maps, extent, SQUARE, path, "Time", "fraction of time", shared_scale=shared_scale)
+    mazes.density_figure(maps, SQUARE, path, "Time", "fraction of time", shared_scale=shared_scale)
     (figure,) = saved
     panels = [axes for axes in figure.axes if axes.images]
     assert [axes.get_title() for axes in panels] == [f"skill {skill}" for skill in range(7)]
@@ -148,8 +148,7 @@ def test_thirteen_methods_have_different_styles():
 def test_visitation_maps_of_known_positions():
     positions = np.zeros((2, 1, 4, 2))
     positions[0, 0] = [(0, -0.5), (-0.5, -4.5), (-0.4, -4.4), (4.5, 0.5)]
-    maps, extent = mazes.visitation_maps(positions, SQUARE)
-    assert extent == (-0.5, 4.5, -4.5, 0.5)
+    maps = mazes.visitation_maps(positions, SQUARE)
     assert maps.shape == (2, 20, 20)
     assert maps[0, 0, 0] == pytest.approx(0.5)
     assert maps[0, -1, -1] == pytest.approx(0.25)
@@ -159,12 +158,12 @@ def test_visitation_maps_of_known_positions():
 
 def test_maps_agree_with_the_quarter_cells_of_the_measures():
     positions = scattered(TREE, 5)
-    maps, _ = mazes.visitation_maps(positions, TREE)
+    maps = mazes.visitation_maps(positions, TREE)
     for skill in range(5):
         _, counts = np.unique(TREE.quarter_index(positions[skill]), return_counts=True)
         np.testing.assert_allclose(np.sort(maps[skill][maps[skill] > 0]), np.sort(counts) / (3 * 7))
     assert np.isfinite(maps).sum() == 5 * 16 * len(TREE.cells)
-    coarse, _ = mazes.visitation_maps(positions, TREE, resolution=1)
+    coarse = mazes.visitation_maps(positions, TREE, resolution=1)
     assert coarse.shape == (5, 7, 13)
     np.testing.assert_allclose(coarse[0], maps[0].reshape(7, 4, 13, 4).sum(axis=(1, 3)))
 

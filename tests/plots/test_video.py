@@ -14,7 +14,6 @@ from skillscape.plots.video import (
     SheetRow,
     contact_sheet,
     recording,
-    write_video,
 )
 
 av = pytest.importorskip("av")
@@ -26,6 +25,12 @@ def moving_square(frames=12, height=48, width=64):
     for time in range(frames):
         video[time, 16:32, 2 * time : 2 * time + 16] = (220, 30, 30)
     return video
+
+
+def write_video(path, frames, frames_per_second):
+    with recording(path, frames_per_second) as add:
+        for frame in frames:
+            add(frame)
 
 
 def read(path):

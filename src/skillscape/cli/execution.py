@@ -112,11 +112,11 @@ class Lines:
         )
         if self._terminal:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
-            news = f"{progress.news}\n" if progress.news else ""
-            print(f"\r\033[K{news}{line[: width - 1]}", end="", file=sys.stderr, flush=True)
-        elif progress.news or time.monotonic() - self._told > TELL_EVERY:
+            event = f"{progress.event}\n" if progress.event else ""
+            print(f"\r\033[K{event}{line[: width - 1]}", end="", file=sys.stderr, flush=True)
+        elif progress.event or time.monotonic() - self._told > TELL_EVERY:
             self._told = time.monotonic()
-            print(f"{progress.news} ({line})" if progress.news else line, file=sys.stderr, flush=True)
+            print(f"{progress.event} ({line})" if progress.event else line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Leave the line that rewrites itself."""

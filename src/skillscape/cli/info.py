@@ -1,28 +1,25 @@
-"""``skillscape methods``, ``envs`` and ``doctor``: what there is and what works."""
+"""``skillscape methods``, ``envs``, ``backbones`` and ``doctor``: what there is and what works."""
 
 import tyro
 
 from skillscape.cli.display import first_sentence, print_table
 from skillscape.errors import UserError
+from skillscape.formatting import counted
 
 
 def methods_command(arguments: list[str]) -> None:
-    """List the methods, one line each."""
+    """List the methods that can be trained, one line each."""
     from skillscape.objectives import trainable
 
-    tyro.cli(_methods_options, args=arguments, prog="skillscape methods")
+    _parse("methods", arguments, "List the methods that can be trained, one line each.")
     print_table([(name, first_sentence(kind.__doc__)) for name, kind in trainable().items()])
-
-
-def _methods_options() -> None:
-    """List the methods that can be trained, one line each."""
 
 
 def envs_command(arguments: list[str]) -> None:
     """List the environments, one line each."""
     from skillscape.envs.registry import families
 
-    tyro.cli(_envs_options, args=arguments, prog="skillscape envs")
+    _parse("envs", arguments, "List the environments, one line each.")
     print_table([row for family in families().values() for row in family.describe()])
 
 
@@ -30,33 +27,26 @@ def backbones_command(arguments: list[str]) -> None:
     """List the backbones, one line each."""
     from skillscape.backbones import registry
 
-    tyro.cli(_backbones_options, args=arguments, prog="skillscape backbones")
+    _parse("backbones", arguments, "List the RL algorithms that skills can be trained with, one line each.")
     print_table([(name, first_sentence(kind.__doc__)) for name, kind in registry().items()])
-
-
-def _backbones_options() -> None:
-    """List the RL algorithms that skills can be trained with, one line each."""
-
-
-def _envs_options() -> None:
-    """List the environments, one line each."""
 
 
 def doctor_command(arguments: list[str]) -> None:
     """Print every check as it is made; fail if one of them does."""
     from skillscape.doctor import examine
 
-    tyro.cli(_doctor_options, args=arguments, prog="skillscape doctor")
+    text = "Load, reset and step every environment, check versions and rendering, and say what to install."
+    _parse("doctor", arguments, text)
     failed = 0
     for check in examine():
         failed += not check.ok
         mark = "ok  " if check.ok and not check.advice else ("note" if check.ok else "FAIL")
-        print(
-            f"{mark}  {check.name}: {check.detail}" + (f"\n      → {check.advice}" if check.advice else ""), flush=True
-        )
+        advice = f"\n      → {check.advice}" if check.advice else ""
+        print(f"{mark}  {check.name}: {check.detail}{advice}", flush=True)
     if failed:
-        raise UserError(f"{failed} check{'s' if failed > 1 else ''} failed; the arrows say what to do.")
+        raise UserError(f"{counted(failed, 'check')} failed; the arrows say what to do.")
 
 
-def _doctor_options() -> None:
-    """Load, reset and step every environment, check versions and rendering, and say what to install."""
+def _parse(command: str, arguments: list[str], description: str) -> None:
+    """Handle ``--help`` of a command without options, and refuse anything else."""
+    tyro.cli(lambda: None, args=arguments, prog=f"skillscape {command}", description=description)

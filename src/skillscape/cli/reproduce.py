@@ -34,7 +34,6 @@ class ReproduceOptions(Execution, Generic[Experiment]):
 def reproduce_command(arguments: list[str]) -> None:
     """Train, measure and draw an experiment. Stopped, the same command goes on; finished runs are skipped."""
     from skillscape.experiments.engine import Resources
-    from skillscape.experiments.folders import results_folder
     from skillscape.experiments.paper import registry
     from skillscape.experiments.results import Results
 
@@ -52,7 +51,7 @@ def reproduce_command(arguments: list[str]) -> None:
     options.check()
     experiment, command = options.experiment, " ".join(["skillscape", "reproduce", name, *without(rest, PLACES)])
     grids = experiment.grids()
-    folders = [results_folder(experiment, grid, options.out) for grid in grids]
+    folders = [experiment.results_folder(grid, options.out) for grid in grids]
     for grid, folder in zip(grids, folders, strict=True):
         if folder.name != grid.name:
             print(f"{folder.parent / grid.name} holds results of other settings; these go to {folder}", file=sys.stderr)

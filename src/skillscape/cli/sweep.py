@@ -61,7 +61,7 @@ def sweep_command(arguments: list[str]) -> None:
 
 def _print_plan(name: str, specs: "Sequence[RunSpec]", runs: Path) -> None:
     from skillscape.experiments.cost import CostModel, shipped_rates
-    from skillscape.experiments.worker import finished
+    from skillscape.training.files import read_results
 
     estimate = CostModel(runs)
     number = Counter(spec.config.phase for spec in specs)
@@ -69,7 +69,7 @@ def _print_plan(name: str, specs: "Sequence[RunSpec]", runs: Path) -> None:
     damaged = []
     for spec in specs:
         try:
-            if finished(runs, spec.folder) is None:
+            if read_results(runs / spec.folder) is None:
                 left.append(spec)
         except UserError as error:
             damaged.append(str(error))

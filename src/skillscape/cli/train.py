@@ -1,7 +1,7 @@
 """``skillscape pretrain``, ``finetune`` and ``train``: one set of options for every environment."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -11,6 +11,7 @@ from skillscape.cli.display import first_sentence, positional, print_table, valu
 from skillscape.cli.parsing import Count, keyword_arguments, whole_number
 from skillscape.cli.plugins import allow, allow_run
 from skillscape.errors import UserError, choose
+from skillscape.formatting import counted
 
 ObjectiveOptions = TypeVar("ObjectiveOptions")
 BackboneOptions = TypeVar("BackboneOptions")
@@ -24,20 +25,30 @@ EnvKwargs = Annotated[tuple[str, ...], tyro.conf.arg(name="env.kwargs", metavar=
 EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
 
 
-@dataclass(frozen=True)
-class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions, EvaluationOptions]):
-    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(Generic[BackboneOptions, EvaluationOptions]):
+    """Options of all three commands."""
 
-    objective: ObjectiveOptions
-    """Settings of the method."""
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
     """Settings of the backbone."""
     evaluation: EvaluationOptions
     """When the run is evaluated, and on how many episodes."""
+    workers: int | None = None
+    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    log: tuple[str, ...] = ("tensorboard",)
+    """Where metrics go beside CSV files: tensorboard, wandb."""
+    resume: bool = False
+    """Go on with a run that was stopped or killed."""
+    force: bool = False
+    """Replace a run that stands in the folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRunOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
+    """Options of the commands that start a run from scratch."""
+
     env: str = DEFAULT_ENV
     """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
-    noise: EnvNoise = 0.0
-    """Standard deviation of Gaussian noise on the observations; not in maze/NAME."""
     kwargs: EnvKwargs = ()
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
     copies: EnvCopies = 1
@@ -47,36 +58,50 @@ class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions, EvaluationOptio
     preset: str | None = None
     """Named settings: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper or smoke
     on images. The first of each is the default; with --resume the run's own settings are."""
-    steps: Count | None = None
-    """Environment steps to take; as many as the preset says if not given, with --resume as many as the run has."""
-    snapshots: tuple[Count, ...] = ()
-    """Environment steps after which the agent is kept for fine-tuning, beside the last one."""
     seed: int = 0
     """Random seed, the first one if there are several."""
     seeds: int | None = None
     """Number of seeds to train: several each in a sub-folder of its own, one in the folder itself."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(
+    NewRunOptions[BackboneOptions, EvaluationOptions], Generic[ObjectiveOptions, BackboneOptions, EvaluationOptions]
+):
+    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+
+    objective: ObjectiveOptions
+    """Settings of the method."""
+    noise: EnvNoise = 0.0
+    """Standard deviation of Gaussian noise on the observations; not in maze/NAME."""
+    steps: Count | None = None
+    """Environment steps to take; as many as the preset says if not given, with --resume as many as the run has."""
+    snapshots: tuple[Count, ...] = ()
+    """Environment steps after which the agent is kept for fine-tuning, beside the last one."""
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
 
 
-@dataclass(frozen=True)
-class FinetuneOptions(Generic[BackboneOptions, EvaluationOptions]):
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(NewRunOptions[BackboneOptions, EvaluationOptions]):
+    """Learn a task with its reward from scratch: what fine-tuning is compared with. Ctrl-C saves; --resume goes on."""
+
+    task: str | None = None
+    """Task of the environment, such as walker_walk or reach; may be left out where there is a default."""
+    steps: Count | None = None
+    """Environment steps to take; as many as the preset gives a task if not given."""
+    out: Path | None = None
+    """Run folder; runs/BACKBONE-TASK if not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Learn a task with its reward, beginning with the agent of a pre-trained run. Ctrl-C saves; --resume goes on."""
 
     run: tyro.conf.Positional[Path]
     """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
     """Settings of the backbone; by default those of the pre-training, set to learn a task."""
-    evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
     task: str | None = None
     """Task of the run's environment, such as walker_walk or reach:0,3; may be left out where there is a default."""
     skill: str | None = None
@@ -92,57 +117,11 @@ class FinetuneOptions(Generic[BackboneOptions, EvaluationOptions]):
     """Run folder; runs/METHOD-TASK if not given. Never that of the pre-training."""
     env: str | None = None
     """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
-
-
-@dataclass(frozen=True)
-class TrainOptions(Generic[BackboneOptions, EvaluationOptions]):
-    """Learn a task with its reward from scratch: what fine-tuning is compared with. Ctrl-C saves; --resume goes on."""
-
-    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone."""
-    evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
-    env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
-    task: str | None = None
-    """Task of the environment, such as walker_walk or reach; may be left out where there is a default."""
-    kwargs: EnvKwargs = ()
-    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
-    copies: EnvCopies = 1
-    """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
-    backbone: BackboneFlag = None
-    """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
-    preset: str | None = None
-    """Named settings, as for `skillscape pretrain`."""
-    steps: Count | None = None
-    """Environment steps to take; as many as the preset gives a task if not given."""
-    seed: int = 0
-    """Random seed, the first one if there are several."""
-    seeds: int | None = None
-    """Number of seeds to train: several each in a sub-folder of its own, one in the folder itself."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
-    out: Path | None = None
-    """Run folder; runs/BACKBONE-TASK if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
 
 
 def pretrain_command(arguments: list[str]) -> None:
     """Train a method; which settings there are depends on method, environment, backbone and preset."""
-    from skillscape.configure import pretraining, standing_config
+    from skillscape.configure import existing_config, pretraining
     from skillscape.envs.registry import family_of
     from skillscape.objectives import trainable
 
@@ -159,32 +138,25 @@ def pretrain_command(arguments: list[str]) -> None:
     env = value_of(rest, "--env", DEFAULT_ENV)
     allow(env)
     out = Path(value_of(rest, "--out", "") or Path("runs") / f"{method}-{family_of(env).folder_name(env)}")
-    standing = standing_config(out, env) if "--resume" in rest else None
-    base = pretraining(method, env, standing=standing, **_chosen(rest))
+    existing = existing_config(out, env) if "--resume" in rest else None
+    base = pretraining(method, env, existing=existing, **_deciding_flags(rest))
     generic: Any = PretrainOptions
     options = tyro.cli(
         generic[type(base.objective), type(base.backbone), type(base.evaluation)],
         args=rest,
         prog=f"skillscape pretrain {method}",
         default=PretrainOptions(
-            base.objective,
-            base.backbone,
-            base.evaluation,
-            env,
-            noise=base.noise,
-            kwargs=_as_pairs(base.env_kwargs),
-            copies=base.copies,
-            snapshots=base.snapshots,
-            seed=base.seed,
+            objective=base.objective, noise=base.noise, snapshots=base.snapshots, **_new_run_defaults(base)
         ),
     )
-    _train([_configured(base, options, objective=options.objective)], options, out, "`skillscape evaluate {}`")
+    parts = {"objective": options.objective, "noise": options.noise, "snapshots": options.snapshots}
+    _train(_new_runs(base, options, **parts), options, out, "`skillscape evaluate {}`")
 
 
 def finetune_command(arguments: list[str]) -> None:
     """Fine-tune every seed of a run."""
     from skillscape.api import load_seeds
-    from skillscape.configure import finetuning_of, standing_config
+    from skillscape.configure import existing_config, finetuning_of
     from skillscape.training.run import run_folders
 
     generic: Any = FinetuneOptions
@@ -199,25 +171,22 @@ def finetune_command(arguments: list[str]) -> None:
     sources = load_seeds(source)
     several = run_folders(source) != [source]
     first = sources[0].config
-    resume, told = "--resume" in arguments, _given(arguments, "--out")
-    tuned = standing_config(Path(told)) if resume and told else None
+    resume, given_out = "--resume" in arguments, _given(arguments, "--out")
+    tuned = existing_config(Path(given_out)) if resume and given_out else None
     task = first.named_task(_task(arguments, first.env) or (None if tuned is None else tuned.task))
     place = first.family.folder_name(first.env)
     name = f"{place}-finetuned" if task == first.env else _as_folder(task, first)
-    out = Path(told or Path("runs") / f"{first.method}-{name}")
-    asked: dict[str, Any] = {
-        "skill": _given(arguments, "--skill"),
-        "snapshot": _count(arguments, "--snapshot"),
-    }
+    out = Path(given_out or Path("runs") / f"{first.method}-{name}")
+    skill, snapshot = _given(arguments, "--skill"), _count(arguments, "--snapshot")
     bases = []
     for run in sources:
-        standing = standing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
-        bases.append(finetuning_of(run, task, standing=standing, **asked))
+        existing = existing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
+        bases.append(finetuning_of(run, task, existing=existing, skill=skill, snapshot=snapshot))
     options = tyro.cli(
         generic[type(bases[0].backbone), type(bases[0].evaluation)],
         args=arguments,
         prog="skillscape finetune",
-        default=FinetuneOptions(source, bases[0].backbone, bases[0].evaluation),
+        default=FinetuneOptions(run=source, settings=bases[0].backbone, evaluation=bases[0].evaluation),
     )
     if options.seed is not None and several:
         raise UserError("--seed is for one run; the seeds of several runs are their own.")
@@ -227,29 +196,22 @@ def finetune_command(arguments: list[str]) -> None:
 
 def train_command(arguments: list[str]) -> None:
     """Train on a task from scratch."""
-    from skillscape.configure import from_scratch, standing_config
+    from skillscape.configure import existing_config, from_scratch
 
     env = value_of(arguments, "--env", DEFAULT_ENV)
     allow(env)
-    task, out, chosen = _task(arguments, env), _given(arguments, "--out"), _chosen(arguments)
-    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **chosen)))
-    standing = standing_config(folder, env) if "--resume" in arguments else None
-    base = from_scratch(env, task, standing=standing, **chosen)
+    task, out, flags = _task(arguments, env), _given(arguments, "--out"), _deciding_flags(arguments)
+    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **flags)))
+    existing = existing_config(folder, env) if "--resume" in arguments else None
+    base = from_scratch(env, task, existing=existing, **flags)
     generic: Any = TrainOptions
     options = tyro.cli(
         generic[type(base.backbone), type(base.evaluation)],
         args=arguments,
         prog="skillscape train",
-        default=TrainOptions(
-            base.backbone,
-            base.evaluation,
-            env,
-            kwargs=_as_pairs(base.env_kwargs),
-            copies=base.copies,
-            seed=base.seed,
-        ),
+        default=TrainOptions(**_new_run_defaults(base)),
     )
-    _train([_configured(base, options)], options, folder, "`skillscape plot {}`")
+    _train(_new_runs(base, options), options, folder, "`skillscape plot {}`")
 
 
 @dataclass(frozen=True)
@@ -280,19 +242,14 @@ def _count(arguments: list[str], flag: str) -> int | None:
         return None
 
 
-def _chosen(arguments: list[str]) -> dict[str, Any]:
-    """What decides which settings there are, and their defaults."""
+def _deciding_flags(arguments: list[str]) -> dict[str, Any]:
+    """Flags on which the available settings and their defaults depend."""
     return {
         "preset": _given(arguments, "--preset"),
         "backbone": _given(arguments, "--backbone"),
         "steps": _count(arguments, "--steps"),
         "env_kwargs": keyword_arguments(values_of(arguments, "--env.kwargs")) or None,
     }
-
-
-def _as_pairs(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keyword arguments as a user would write them."""
-    return tuple(f"{name}={value!r}" for name, value in kwargs.items())
 
 
 def _scratch_name(config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
@@ -307,20 +264,25 @@ def _as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, who
     return plain if plain.startswith(place.partition("-")[0]) else f"{place}-{plain}"
 
 
-def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
-    """The configuration with all that the command line says."""
-    from dataclasses import replace
+def _new_run_defaults(base: Any) -> dict[str, Any]:  # noqa: ANN401  a RunConfig
+    """Defaults of ``NewRunOptions``, with keyword arguments as a user would write them."""
+    kwargs = tuple(f"{name}={value!r}" for name, value in base.env_kwargs.items())
+    parts = {"settings": base.backbone, "evaluation": base.evaluation, "env": base.env}
+    return {**parts, "kwargs": kwargs, "copies": base.copies, "seed": base.seed}
 
-    told = {"backbone": options.settings, "evaluation": options.evaluation, **parts}
-    names = {field.name for field in fields(options)}
-    if "kwargs" in names:
-        told |= {"env_kwargs": keyword_arguments(options.kwargs), "copies": options.copies}
-    if "noise" in names:
-        told["noise"] = options.noise
-    if "snapshots" in names:
-        told["snapshots"] = options.snapshots
-    asked = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
-    return replace(base, **told, **asked)
+
+def _new_runs(base: Any, options: Any, **parts: Any) -> list[Any]:  # noqa: ANN401
+    """The configuration of each seed, for a command that starts a run from scratch."""
+    from skillscape.configure import of_seeds
+
+    kwargs = keyword_arguments(options.kwargs)
+    return of_seeds(_configured(base, options, env_kwargs=kwargs, copies=options.copies, **parts), options.seeds)
+
+
+def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
+    """The configuration with the settings of the command line."""
+    given = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
+    return replace(base, backbone=options.settings, evaluation=options.evaluation, **parts, **given)
 
 
 def _train(
@@ -330,31 +292,25 @@ def _train(
     advice: str,
     *,
     sources: Sequence[Any] | None = None,
-    several: bool = False,
+    several: bool | None = None,
 ) -> None:
-    from skillscape.configure import of_seeds
     from skillscape.launch import launch
     from skillscape.training.callbacks import LOGGERS
     from skillscape.training.progress import Progress
 
-    seeds = len(configs) if sources is not None else options.seeds
-    if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
     for name in options.log:
         choose("logger", name, LOGGERS)
-    loggers = [LOGGERS[name]() for name in options.log]
-    every = list(configs) if sources is not None else of_seeds(configs, seeds)
-    progress = Progress(out, len(every))
+    progress = Progress(out, len(configs))
     runs = launch(
-        every,
+        configs,
         out,
-        several=several if sources is not None else len(every) > 1,
+        several=several,
         sources=sources,
         resume=options.resume,
         force=options.force,
         workers=options.workers,
-        callbacks=[*loggers, progress],
+        callbacks=[*(LOGGERS[name]() for name in options.log), progress],
         on_start=progress.announce,
     )
-    count = f"{len(runs)} seeds" if len(runs) > 1 else "1 seed"
-    progress.finish(f"trained {count} on {every[0].task or every[0].env}; see {advice.format(out)}")
+    config, seeds = configs[0], counted(len(runs), "seed")
+    progress.finish(f"trained {seeds} on {config.task or config.env}; see {advice.format(out)}")

@@ -1,7 +1,6 @@
-"""Comparisons on tasks: pre-train, fine-tune on every task, one table of returns and of shares of the expert's."""
+"""Comparisons on tasks: pre-train, fine-tune on every task, tables of returns and of expert-normalised scores."""
 
 import json
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from skillscape.errors import UserError, choose
 from skillscape.evaluation.aggregate import STATISTICS
 from skillscape.evaluation.scoreboard import Scoreboard, scoreboard
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
-from skillscape.experiments.grid import Grid, Variant
+from skillscape.experiments.grid import Grid, Variant, variant
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
 from skillscape.plots.aggregates import aggregate_figure
@@ -27,10 +26,10 @@ IMAGES = ("walker-pixels", "quadruped-pixels")
 
 
 class Score(NamedTuple):
-    """A row of the long table: the return of the last evaluation, and all of them with their steps."""
+    """A long-form row: the return of the last evaluation, and the steps and returns of all evaluations."""
 
     method: str
-    """The label of its column."""
+    """Label of the column."""
     task: str
     seed: int
     score: float
@@ -62,27 +61,29 @@ class Benchmark(Experiment):
         int | None, Doc("Environment steps of fine-tuning, and of training from scratch; the preset's if not given.")
     ] = None
 
-    @abstractmethod
     def columns(self, method: str) -> list[Variant]:
-        """What is compared of a method."""
+        """The variants of a method that are compared; by default the method as it comes."""
+        return [variant(method)]
 
     def more(self, board: Scoreboard) -> list[str]:
-        """Lines that the table ends with."""
+        """Further lines at the end of table.md."""
         del board
         return []
 
     def grids(self) -> list[Grid]:
-        """One grid; parts of the experiment and other presets have results of their own."""
+        """One grid; a part of the experiment, or another preset, has its own name."""
         domains = self._domains()
         benchmarks = {family_of(domain).benchmark(domain) for domain in domains}
         if len(benchmarks) > 1:
-            raise UserError("States and images are not compared with each other; ask for the one or the other.")
-        usual = presets.default_preset(benchmarks.pop())
-        preset = self.preset or usual
+            raise UserError(
+                f"State and image domains cannot be compared; got {', '.join(domains)}: give one kind only."
+            )
+        default = presets.default_preset(benchmarks.pop())
+        preset = self.preset or default
         budget = presets.get(None, family_of(domains[0]).benchmark(domains[0]), domains[0], preset)
         places = self.tasks or (() if domains == self.paper_domains else domains)
         grid = Grid(
-            "-".join([self.name, *places, *([] if preset == usual else [preset])]),
+            "-".join([self.name, *places, *([] if preset == default else [preset])]),
             tuple(column for method in self.methods or self.paper_methods for column in self.columns(method)),
             domains,
             self.tasks or None,
@@ -91,17 +92,19 @@ class Benchmark(Experiment):
             self.steps or budget.steps,
             self.finetuning_steps or budget.finetuning_steps,
         )
-        for domain in domains if grid.specs else ():  # which refuses tasks that no domain has
+        for domain in domains if grid.specs else ():  # ``specs`` refuses tasks that no domain has
             if not grid.tasks_of(domain):
-                raise UserError(f"None of the tasks asked for is one of {domain}; leave it out, or add its tasks.")
+                raise UserError(
+                    f"None of --tasks belongs to the domain {domain}: leave it out, or add one of its tasks."
+                )
         return [grid]
 
     def _domains(self) -> tuple[str, ...]:
         for domain in self.domains:
             choose("domain", domain, [*STATES, *IMAGES], "skillscape envs")
-        wanted = set(self.tasks)
-        having = tuple(one for one in self.paper_domains if wanted & set(family_of(one).tasks(one)))
-        return self.domains or having or self.paper_domains
+        tasks = set(self.tasks)
+        with_tasks = tuple(domain for domain in self.paper_domains if tasks & set(family_of(domain).tasks(domain)))
+        return self.domains or with_tasks or self.paper_domains
 
     def identity(self, grid: Grid) -> dict[str, Any]:
         """Preset, budgets, seeds, columns and tasks."""
@@ -130,10 +133,8 @@ class Benchmark(Experiment):
         }
         (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
         (folder / "table.md").write_text("\n".join([*table(grid, board), *self.more(board)]) + "\n")
-        returns = results.where(measure="return")
         curves = {
-            task: {label: returns.where(label=label, task=task).curve() for label in board.methods}
-            for task in board.tasks
+            task: {label: results.where(label, task).curve("return") for label in board.methods} for task in board.tasks
         }
         curves_figure(curves, folder / "curves.png", budget_note(grid))
         aggregate_figure(board.aggregates, folder / "aggregates.png", budget_note(grid))
@@ -141,19 +142,17 @@ class Benchmark(Experiment):
 
 
 def scores_of(results: Results) -> list[Score]:
-    """The returns of every run that learned a task, in the order of the runs."""
-    returns = results.where(measure="return")
+    """The returns of all runs with a task, in the order of the runs."""
     scores = []
-    for spec in returns.specs:
+    for spec, log in zip(results.specs, results.logs, strict=True):
         if spec.config.task is not None:
-            (rows,) = returns.where(folder=spec.folder, label=spec.label).by_seed().values()
-            steps, values = [row.step for row in rows], [row.value for row in rows]
-            scores.append(Score(spec.label, spec.config.task, spec.config.seed, values[-1], steps, values))
+            steps, returns = [int(step) for step in log["step"]], log["return"]
+            scores.append(Score(spec.label, spec.config.task, spec.config.seed, returns[-1], steps, returns))
     return scores
 
 
 def budget_note(grid: Grid) -> str:
-    """The line that says how much was spent on these numbers."""
+    """Preset, steps and seeds on one line."""
     return (
         f"preset {grid.preset}: {grid.steps:,} steps without reward, then {grid.finetuning_steps:,} with; "
         f"{counted(len(grid.seeds), 'seed')}"
@@ -167,16 +166,16 @@ def table(grid: Grid, board: Scoreboard) -> list[str]:
     lines = [f"Return of the last evaluation{spread}. {budget_note(grid)}.", "", *head("", board.methods)]
     for task in board.tasks:
         cells = [board.cells[method, task] for method in board.methods]
-        told = [f"{cell.mean:.0f}" + ("" if cell.error is None else f" ± {cell.error:.0f}") for cell in cells]
-        lines.append(f"| {task} | {' | '.join(told)} |")
+        texts = [f"{cell.mean:.0f}" + ("" if cell.error is None else f" ± {cell.error:.0f}") for cell in cells]
+        lines.append(f"| {task} | {' | '.join(texts)} |")
     intervals = "with 95 % stratified-bootstrap intervals" if several else "one seed, hence without intervals"
     lines += ["", f"Shares of the expert's score over {counted(len(board.tasks), 'task')}, {intervals}.", ""]
     lines += head("", tuple(STATISTICS))
     for method in board.methods:
-        shares = [board.aggregates[method, name] for name in STATISTICS]
-        ends = ["" if share.interval is None else " [{:.3f}, {:.3f}]".format(*share.interval) for share in shares]
-        told = [f"{share.value:.3f}{interval}" for share, interval in zip(shares, ends, strict=True)]
-        lines.append(f"| {method} | {' | '.join(told)} |")
+        estimates = [board.aggregates[method, name] for name in STATISTICS]
+        ends = ["" if each.interval is None else " [{:.3f}, {:.3f}]".format(*each.interval) for each in estimates]
+        texts = [f"{estimate.value:.3f}{interval}" for estimate, interval in zip(estimates, ends, strict=True)]
+        lines.append(f"| {method} | {' | '.join(texts)} |")
     return lines
 
 

@@ -1,67 +1,70 @@
-"""Comparisons in a maze: several columns, the same seeds and budget, one table, one picture, the raw numbers."""
+"""Comparisons of pre-trainings in a maze on equal seeds and budget: raw numbers, a table and figures."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
+from typing_extensions import Doc
 
 from skillscape import presets
 from skillscape.api import rollouts
 from skillscape.config import RunConfig
 from skillscape.envs.registry import family_of
-from skillscape.errors import UserError
+from skillscape.errors import UserError, choose
 from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.evaluation.summary import Summary, few_seeds_note, median_index, summarise
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
-from skillscape.experiments.grid import Grid, Variant
+from skillscape.experiments.grid import Grid, Pairs, Variant
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
+from skillscape.objectives import registry, trainable
 from skillscape.plots.curves import MEASURES, Curve, curves_figure
 from skillscape.plots.mazes import Panel, caption, trajectory_figure
 from skillscape.training.run import Run
 from skillscape.training.versions import versions, versions_of
 
+Entropy = Annotated[float | None, Doc("PPO's entropy weight for every method; the preset's if not given.")]
 CURVES = ("coverage", "reach", "mutual_information")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What the seeds of one column measured, and the episodes of the seed that is drawn."""
+    """The measures of one column over its seeds, and the episodes of the seed that is plotted."""
 
     label: str
     config: RunConfig
     summaries: Mapping[str, Summary]
-    """Of the measures that say something of the column: a method without skills has none to tell apart."""
+    """Measure → summary over seeds; measures that are undefined, as I(S;Z) is without skills, are left out."""
     curves: Mapping[str, Curve]
     versions: Mapping[str, Sequence[str]]
-    """What its runs were trained with."""
+    """Package → versions that the runs were trained with."""
     shown_seed: int
     measures: Mapping[str, float]
-    """Of the seed that is drawn."""
+    """Measure → value of the seed that is plotted."""
     positions: Float[np.ndarray, "k r t 2"]
 
 
 @dataclass(frozen=True)
 class Comparison(Experiment):
-    """Pre-trainings in a maze, compared by where skills go and how well they can be told apart."""
+    """Pre-trainings in a maze, compared by the coverage and the discriminability of their skills."""
 
     seeds: Seeds = 10
     steps: Steps = None
     preset: Preset = None
 
     def grid(self, name: str, env: str, variants: Sequence[Variant]) -> Grid:
-        """The grid of these columns; another preset or budget is another experiment, with results of its own."""
+        """The grid of these columns; a preset or budget other than the default becomes part of its name."""
         benchmark = family_of(env).benchmark(env)
-        usual = presets.default_preset(benchmark)
-        preset = self.preset or usual
+        default = presets.default_preset(benchmark)
+        preset = self.preset or default
         budget = presets.get(None, benchmark, env, preset).steps
         words = [
             name,
-            *([preset] if preset != usual else []),
+            *([preset] if preset != default else []),
             *([f"{self.steps}"] if self.steps not in (None, budget) else []),
         ]
         if self.seeds < 1:
@@ -75,8 +78,34 @@ class Comparison(Experiment):
         return {**_setting(grid), "methods": sorted(variant.label for variant in grid.variants)}
 
     def analyse(self, grid: Grid, results: Results, folder: Path, command: str) -> list[Path]:
-        """The raw per-seed numbers, the table, the picture and the learning curves."""
+        """The raw per-seed numbers, the table, the trajectories and the learning curves."""
         return write(grid, [measured(variant.label, results) for variant in grid.variants], folder, command)
+
+
+@dataclass(frozen=True)
+class Ablation(Comparison):
+    """SD3 in the square maze with several settings."""
+
+    columns: ClassVar[tuple[tuple[str, Pairs], ...]]
+    """Label of each column, and the settings of SD3 in place of the preset's."""
+    entropy: Entropy = None
+
+    def grids(self) -> list[Grid]:
+        """One comparison of all columns."""
+        variants = [column("sd3", self.entropy, settings, label) for label, settings in self.columns]
+        return [self.grid(with_entropy(self.name, self.entropy), "maze/square_a", variants)]
+
+
+def column(method: str, entropy: float | None = None, objective: Pairs = (), label: str | None = None) -> Variant:
+    """The column of a pre-trained method; a backbone alone is refused, since a maze comparison has no task."""
+    choose("method", method, trainable(), "skillscape methods")
+    settings = () if entropy is None else (("entropy", entropy),)
+    return Variant(label or registry()[method].label, method, objective=objective, settings=settings)
+
+
+def with_entropy(name: str, entropy: float | None) -> str:
+    """The name of an experiment, with the entropy weight if it is not the preset's."""
+    return name if entropy is None else f"{name}-entropy-{entropy:g}"
 
 
 def _setting(grid: Grid) -> dict[str, Any]:
@@ -84,18 +113,17 @@ def _setting(grid: Grid) -> dict[str, Any]:
 
 
 def measured(label: str, results: Results) -> Arm:
-    """What the seeds of a column measured at the end."""
-    own = results.where(label=label)
-    names = [name for name in MazeMeasures._fields if name in own.values("measure")]
-    by_measure = {name: own.where(measure=name) for name in names}
-    summaries = {name: summarise(rows.last()) for name, rows in by_measure.items()}
+    """The final measures of a column, and the episodes of its median seed."""
+    own = results.where(label)
+    names = [name for name in MazeMeasures._fields if name in own.logs[0]]
+    summaries = {name: summarise(own.last(name)) for name in names}
     shown = median_index(summaries.get("mutual_information", summaries["coverage"]).per_seed)
     run = Run(own.runs / own.specs[shown].folder)
     return Arm(
         label=label,
         config=run.config,
         summaries=summaries,
-        curves={name: rows.curve() for name, rows in by_measure.items()},
+        curves={name: own.curve(name) for name in names},
         versions=versions_of(own.runs / spec.folder for spec in own.specs),
         shown_seed=run.config.seed,
         measures={name: summary.per_seed[shown] for name, summary in summaries.items()},
@@ -104,7 +132,7 @@ def measured(label: str, results: Results) -> Arm:
 
 
 def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str) -> list[Path]:
-    """Everything about a comparison, in a folder."""
+    """Write raw.json, table.md, trajectories.png and curves.png to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     raw = {
         "experiment": grid.name,
@@ -118,7 +146,7 @@ def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str) -> list[P
     panels = [Panel(arm.label, arm.positions, f"{caption(arm.measures)} · seed {arm.shown_seed}") for arm in arms]
     layout = arms[0].config.layout
     if layout is None:
-        raise UserError(f"{grid.envs[0]} is not a maze.")
+        raise UserError(f"{grid.envs[0]} is not a maze: give a maze/ or maze-pixels/ environment.")
     trajectory_figure(panels, layout, folder / "trajectories.png")
     curves = {name: {arm.label: arm.curves[name] for arm in arms if name in arm.curves} for name in CURVES}
     note = f"{_budget_line(grid, arms)}{', mean and 95 % interval' if len(grid.seeds) > 1 else ''}"
@@ -146,7 +174,7 @@ def _raw(arm: Arm) -> dict[str, Any]:
 
 
 def table(grid: Grid, arms: Sequence[Arm]) -> str:
-    """A Markdown table: mean and 95 % bootstrap interval over the seeds; of one seed, what it measured."""
+    """A Markdown table: mean and 95 % bootstrap interval over seeds; for one seed, its values."""
     shown = ": mean [95 % bootstrap interval]" if len(grid.seeds) > 1 else ", hence no intervals"
     lines = [
         f"{_budget_line(grid, arms)}{shown}",
@@ -168,7 +196,7 @@ def _cell(summary: Summary | None) -> str:
 
 
 def _budget_line(grid: Grid, arms: Sequence[Arm]) -> str:
-    """Where, with how many skills, for how long and how often."""
+    """Environment, number of skills, steps and seeds on one line."""
     counts = sorted({len(arm.positions) for arm in arms} - {1})
     skills = f"{' or '.join(f'{count}' for count in counts)} skills, " if counts else ""
     return f"{grid.envs[0]}, {skills}{grid.steps:,} steps, {counted(len(grid.seeds), 'seed')}"

@@ -1,4 +1,4 @@
-"""How long runs take: from rates measured once and shipped, and from the runs that this folder has seen."""
+"""Cost model: core seconds of runs, from rates measured in this folder of runs or else from shipped rates."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,26 +15,19 @@ from skillscape.training.policy import DRAWN_SKILLS
 
 
 class Key(NamedTuple):
-    """What decides the pace of a run."""
+    """What the rate of a run depends on."""
 
     phase: str
     strategy: str
-    """How its skill is chosen: a controller looks at every skill in every update."""
+    """How the skill is selected: a controller evaluates all skills in each update."""
     method: str
     backbone: str
     env: str
     preset: str
 
 
-class MeasuredRate(NamedTuple):
-    """Core seconds that some steps took."""
-
-    steps: int
-    core_seconds: float
-
-
 def record_rate(spec: RunSpec, runs: Path, steps: int, core_seconds: float) -> None:
-    """Keep what a run has cost, so that the next estimate knows this machine."""
+    """Store the measured cost of a run for later estimates on this machine."""
     if steps > 0:
         values = {**_key(spec)._asdict(), "steps": steps, "core_seconds": core_seconds}
         write_json(bookkeeping(runs, "paces", f"{spec.folder}.json"), values)
@@ -48,8 +41,8 @@ def _key(spec: RunSpec) -> Key:
 @cache
 def shipped_rates() -> dict[str, Any]:
     """The rates that come with the package; the file says how they were measured."""
-    found: dict[str, Any] = json.loads((files("skillscape.experiments") / "data" / "rates.json").read_text())
-    return found
+    rates: dict[str, Any] = json.loads((files("skillscape.experiments") / "data" / "rates.json").read_text())
+    return rates
 
 
 def shipped_seconds_per_step(spec: RunSpec) -> float:
@@ -67,12 +60,12 @@ def shipped_seconds_per_step(spec: RunSpec) -> float:
 
 
 def _known(table: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  a rate, or a table of them
-    """The entry of a table, or its first where there is none."""
+    """The entry of a name, or the first entry if there is none."""
     return table.get(name, next(iter(table.values())))
 
 
 def _evaluation_episodes(config: RunConfig) -> int:
-    """Episodes of an evaluation: a pre-training plays every skill at least once."""
+    """Episodes of an evaluation: in pre-training at least one for each skill."""
     if config.phase != "pretrain":
         return config.evaluation.episodes
     skills = config.reward.skills.count or DRAWN_SKILLS
@@ -80,58 +73,58 @@ def _evaluation_episodes(config: RunConfig) -> int:
 
 
 def _learning(backbones: Mapping[str, Mapping[str, Mapping[str, float]]], spec: RunSpec) -> float:
-    """Core milliseconds of a learning step, by backbone, preset and method; the backbone's own name is it alone.
+    """Core milliseconds of an update, by backbone, preset and method; under its own name, of the backbone alone.
 
-    What was not measured in a preset goes by its ratio to the backbone alone in another.
+    A method that was not measured with a preset is scaled by its ratio to the backbone alone with another preset.
     """
     name = spec.config.backbone.name
     alone = name if name in backbones else next(iter(backbones))
     tables = backbones[alone]
     own = _known(tables, spec.preset)
-    # Fine-tuning is the backbone alone; one skill that it is shown costs next to nothing.
+    # Fine-tuning costs as much as the backbone alone.
     method = spec.config.method if spec.config.phase == "pretrain" else alone
     if method in own:
         return float(own[method])
     ratios = [table[method] / table[alone] for table in tables.values() if method in table]
-    dearest = max(max(table.values()) / table[alone] for table in tables.values())
-    return float(own[alone] * max(ratios, default=dearest))
+    largest = max(max(table.values()) / table[alone] for table in tables.values())
+    return float(own[alone] * max(ratios, default=largest))
 
 
 class CostModel:
-    """Core seconds of runs: what this folder measured of their kind, else the shipped rates."""
+    """Core seconds of runs by their ``Key``: as measured below a folder, otherwise from the shipped rates."""
 
     def __init__(self, runs: Path) -> None:
-        """Read what was measured below ``runs``."""
+        """Read the rates measured below ``runs``."""
         self._runs = runs
-        self._measured: dict[Key, MeasuredRate] = {}
+        self._measured: dict[Key, tuple[int, float]] = {}
         for path in sorted((runs / "sweeps" / "paces").rglob("*.json")):
             self._read(path)
 
     def learn_from(self, spec: RunSpec) -> None:
-        """Count a run that has ended since."""
+        """Add the measured rate of a run that has ended."""
         self._read(bookkeeping(self._runs, "paces", f"{spec.folder}.json"))
 
     def _read(self, path: Path) -> None:
         try:
             values = json.loads(path.read_text())
             key = Key(*(values[name] for name in Key._fields))
-            steps, seconds = self._measured.get(key, MeasuredRate(0, 0.0))
-            self._measured[key] = MeasuredRate(steps + values["steps"], seconds + values["core_seconds"])
+            steps, seconds = self._measured.get(key, (0, 0.0))
+            self._measured[key] = steps + values["steps"], seconds + values["core_seconds"]
         except (OSError, ValueError, KeyError, TypeError):
             return  # an estimate is worth no error
 
     @property
     def measured(self) -> int:
-        """How many kinds of runs were measured here."""
+        """Number of keys with a measured rate."""
         return len(self._measured)
 
     def core_seconds(self, spec: RunSpec, steps: int | None = None) -> float:
-        """Of a whole run, or of some of its steps."""
-        taken = spec.config.steps if steps is None else steps
-        pace = self._measured.get(_key(spec))
-        if pace is not None and pace.steps:
-            return taken * pace.core_seconds / pace.steps
-        return taken * shipped_seconds_per_step(spec)
+        """Core seconds of a run, or of some of its steps."""
+        number = spec.config.steps if steps is None else steps
+        measured_steps, seconds = self._measured.get(_key(spec), (0, 0.0))
+        if measured_steps:
+            return number * seconds / measured_steps
+        return number * shipped_seconds_per_step(spec)
 
     def total(self, specs: Iterable[RunSpec]) -> float:
         """Core seconds of several runs."""

@@ -1,4 +1,4 @@
-"""Carrying out a plan: what is ready is handed to an executor, what failed holds back only what needs it."""
+"""Execution of a list of runs in the order of their dependencies; a failure stops only the runs that need it."""
 
 import os
 import time
@@ -12,74 +12,73 @@ from skillscape.errors import Interrupted, UserError
 from skillscape.experiments.cost import CostModel
 from skillscape.experiments.grid import RunSpec, distinct
 from skillscape.experiments.results import log_file, write_results
-from skillscape.experiments.worker import Job, Outcome, finished, trained_steps
+from skillscape.experiments.worker import Job, Outcome, trained_steps
 from skillscape.plugins import VARIABLE
+from skillscape.training.files import read_results
 
 WRITE_EVERY = 10.0
-"""Seconds between two writings of the results gathered so far."""
+"""Seconds between two writes of the results so far."""
 ESTIMATE_EVERY = 10.0
-"""Seconds between two looks at how far the runs under way are."""
+"""Seconds between two estimates of the remaining time."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one run gets."""
+    """The resources of one run."""
 
     cpus: int = 1
-    """Cores, and threads, of a run."""
+    """Cores, and threads."""
     gpus: float = 0.0
-    """Share of a GPU of a run, on Ray."""
+    """Fraction of a GPU, or number of GPUs, on Ray."""
     retries: int = 3
-    """How often a run is taken up again after its process or its machine was lost."""
+    """Number of restarts after the process or its machine was lost."""
 
 
 def make_job(spec: RunSpec, runs: Path, log: Path, resources: Resources, cores: tuple[int, ...] = ()) -> Job:
-    """What a worker is told about a run."""
+    """The input of the worker of a run."""
     plugins = os.environ.get(VARIABLE, "")
     return Job(spec.to_json(), str(runs), str(log), resources.cpus, resources.gpus, cores, plugins)
 
 
+class Load(NamedTuple):
+    """Load of an executor: runs that can be submitted now, runs in progress, and cores in use at full load."""
+
+    room: int
+    running: int
+    cores: float
+
+
 class Executor(ABC):
-    """Where runs are performed. It takes up again what was lost with a process or a machine, by itself."""
+    """Runs jobs, and restarts those whose process or machine was lost."""
 
     @property
     @abstractmethod
-    def room(self) -> int:
-        """How many more runs it takes now."""
-
-    @property
-    @abstractmethod
-    def running(self) -> int:
-        """How many runs are at work, as far as it knows."""
-
-    @property
-    @abstractmethod
-    def cores(self) -> float:
-        """Cores at work when it is full, for the estimate of the time left."""
+    def load(self) -> Load:
+        """The current load."""
 
     @abstractmethod
     def submit(self, spec: RunSpec, log: Path) -> None:
-        """Begin a run; ``log`` is a file for what it has to say."""
+        """Start a run with a log file."""
 
     @abstractmethod
     def wait(self, seconds: float) -> list[tuple[RunSpec, Outcome]]:
-        """The runs that have ended since; waits for one at most so long."""
+        """The runs that have ended since the last call; waits up to ``seconds`` for the first."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask every run under way to save and end, wait until they have, and give back what was taken."""
+        """Let all running jobs save and end, wait for them, and free all resources."""
 
 
 class Progress(NamedTuple):
-    """How an execution stands."""
+    """State of an execution."""
 
     done: int
     failed: int
     running: int
     total: int
     seconds_left: float
-    news: str
-    """What has just happened, in words; empty if nothing."""
+    event: str
+    """The latest event as a sentence; empty if there was none."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -87,25 +86,25 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class ExecutionReport:
-    """What an execution came to, by folder, in the order of the plan; a run is its folder, so none counts twice."""
+    """Results and failures by the folder of the run, in the order of the specs."""
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    """Why a run has no results, in a sentence."""
+    """Folder → why the run has no results."""
 
 
 def execute(
     name: str, specs: Sequence[RunSpec], runs: Path, executor: Executor, on_progress: OnProgress
 ) -> ExecutionReport:
-    """Bring every run to its end; Ctrl-C saves those under way and raises ``Interrupted``.
+    """Train all runs to their end; Ctrl-C saves those in progress and raises ``Interrupted``.
 
-    ``name``: of the folder below ``runs``/sweeps that gets the results and the logs.
+    ``name``: folder below ``runs``/sweeps for the results and the logs.
     """
-    return _Execution(name, distinct(specs), runs, executor, on_progress).to_the_end()
+    return _Execution(name, distinct(specs), runs, executor, on_progress).run()
 
 
 class _Execution:
-    """A plan, the folder of all runs, and the executor that performs them."""
+    """The state of one call of ``execute``."""
 
     def __init__(
         self, name: str, specs: Sequence[RunSpec], runs: Path, executor: Executor, on_progress: OnProgress
@@ -118,15 +117,15 @@ class _Execution:
         self._written = self._estimated = time.monotonic()
         self._seconds_left = 0.0
 
-    def to_the_end(self) -> ExecutionReport:
-        waiting = [spec for spec in self._specs if not self._known(spec)]
+    def run(self) -> ExecutionReport:
+        waiting = [spec for spec in self._specs if not self._is_settled(spec)]
         try:
-            self._tell(f"{len(self._report.results)} of {len(self._specs)} runs are finished already")
+            self._report_progress(f"{len(self._report.results)} of {len(self._specs)} runs are finished already")
             while waiting or self._running:
-                waiting = self._hand_out(waiting)
+                waiting = self._submit_ready(waiting)
                 for spec, outcome in self._executor.wait(1.0) if self._running else ():
                     self._end(spec, outcome)
-                self._tell()
+                self._report_progress()
                 if time.monotonic() - self._written > WRITE_EVERY:
                     self._write()
         except KeyboardInterrupt:
@@ -141,10 +140,10 @@ class _Execution:
             {folder: failures[folder] for folder in folders if folder in failures},
         )
 
-    def _known(self, spec: RunSpec) -> bool:
-        """Whether nothing is to be done for a run: it is finished, or what stands in its folder is damaged."""
+    def _is_settled(self, spec: RunSpec) -> bool:
+        """Whether a run needs no training: it is finished, or its folder is damaged."""
         try:
-            results = finished(self._runs, spec.folder)
+            results = read_results(self._runs / spec.folder)
         except UserError as error:
             self._report.failures[spec.folder] = str(error)
             return True
@@ -152,13 +151,13 @@ class _Execution:
             self._report.results[spec.folder] = results
         return results is not None
 
-    def _hand_out(self, waiting: Sequence[RunSpec]) -> list[RunSpec]:
-        """Submit what is ready, as far as there is room; give up what needs a run that failed."""
+    def _submit_ready(self, waiting: Sequence[RunSpec]) -> list[RunSpec]:
+        """Submit ready runs while there is room, fail those that need a failed run, and return the others."""
         left = []
         for spec in waiting:
             if spec.needs in self._report.failures:
                 self._fail(spec, f"needs {spec.needs}, which failed")
-            elif self._executor.room > 0 and (spec.needs is None or spec.needs in self._report.results):
+            elif self._executor.load.room > 0 and (spec.needs is None or spec.needs in self._report.results):
                 self._running.add(spec.folder)
                 self._executor.submit(spec, log_file(self._runs, self._name, spec.folder))
             else:
@@ -172,18 +171,19 @@ class _Execution:
             return
         self._report.results[spec.folder] = outcome.results
         self._estimate.learn_from(spec)
-        self._tell(f"{spec.title} is finished")
+        self._report_progress(f"{spec.title} is finished")
 
     def _fail(self, spec: RunSpec, reason: str) -> None:
         self._report.failures[spec.folder] = reason
-        self._tell(f"{spec.title} failed: {reason}")
+        self._report_progress(f"{spec.title} failed: {reason}")
 
-    def _tell(self, news: str = "") -> None:
-        if news or time.monotonic() - self._estimated > ESTIMATE_EVERY:
-            self._seconds_left, self._estimated = self._core_seconds_left() / self._executor.cores, time.monotonic()
+    def _report_progress(self, event: str = "") -> None:
+        load = self._executor.load
+        if event or time.monotonic() - self._estimated > ESTIMATE_EVERY:
+            self._seconds_left, self._estimated = self._core_seconds_left() / load.cores, time.monotonic()
         done, failed = len(self._report.results), len(self._report.failures)
         total, left = len(self._specs), self._seconds_left
-        self._on_progress(Progress(done, failed, self._executor.running, total, left, news))
+        self._on_progress(Progress(done, failed, load.running, total, left, event))
 
     def _core_seconds_left(self) -> float:
         left = 0.0

@@ -1,4 +1,4 @@
-"""What is trained: columns of a table × environments × tasks × seeds, as configurations of runs and their folders."""
+"""Grids of runs: columns of a table × environments × tasks × seeds, as run configurations with their folders."""
 
 import hashlib
 import re
@@ -18,12 +18,12 @@ from skillscape.launch import checked_spec
 from skillscape.objectives import trainable
 
 Pairs: TypeAlias = tuple[tuple[str, Any], ...]
-"""Settings and the value each of them has; those of a group by names with dots, "world.deter"."""
+"""Names of settings with their values; settings of a group have dotted names, such as "world.deter"."""
 NOISE = "env.noise"
 LONGEST_WORDS = 150
 """Characters that settings may have in the name of a folder, which has at most 255 with method and place."""
 MOST_RUNS = 100_000
-"""Runs of a grid; one beyond is a slip of the pen, and would only be counted for hours."""
+"""Largest number of runs in a grid; a larger grid is a typing error that would take hours to enumerate."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Variant:
 
     label: str
     method: str | None
-    """The method to pre-train; None is training from scratch."""
+    """The method to pre-train; None for training from scratch."""
     backbone: str | None = None
     """The RL algorithm; the environment's default if None."""
     objective: Pairs = ()
@@ -44,9 +44,9 @@ class Variant:
     steps: int | None = None
     """Steps of pre-training; the grid's if None."""
     skill: str | None = None
-    """Which skill is fine-tuned; the method's own rule if None."""
+    """How the fine-tuned skill is selected; the method's own rule if None."""
     snapshot: int | None = None
-    """Step of the pre-training that is fine-tuned; its last if None."""
+    """Step of the snapshot that is fine-tuned; the last if None."""
 
 
 def variant(name: str, label: str | None = None, **settings: Any) -> Variant:  # noqa: ANN401  see ``Variant``
@@ -59,26 +59,26 @@ def variant(name: str, label: str | None = None, **settings: Any) -> Variant:  #
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run. Its folder says all that sets it apart: a run that is done, or asked for twice, is recognised by it."""
+    """One run, identified by its folder, whose name encodes every setting that distinguishes the run."""
 
     label: str
-    """The column that it belongs to."""
+    """Label of the column."""
     config: RunConfig
     folder: str
-    """Below the folder of all runs; the last part is seed_N."""
+    """Path below the folder of all runs, ending in seed_N."""
     needs: str | None = None
-    """Folder of the pre-training that a fine-tuning begins with."""
+    """Folder of the pre-training that a fine-tuning starts from."""
     preset: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What is not as in the preset, by name."""
+    """Name → value of the settings that differ from the preset."""
 
     @property
     def title(self) -> str:
-        """The run in words."""
+        """Name of the run in progress lines."""
         return f"{Path(self.folder).parent.name} · seed {self.config.seed}"
 
     def of_seed(self, seed: int) -> "RunSpec":
-        """The same with a seed, from a spec whose folders lack it."""
+        """The spec of one seed, made from a spec whose folders have no seed yet."""
         name = f"seed_{seed}"
         needs = None if self.needs is None else f"{self.needs}/{name}"
         config = replace(self.config, seed=seed, source=None if needs is None else name)
@@ -90,13 +90,13 @@ class RunSpec:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "RunSpec":
-        """Rebuild what ``to_json`` wrote."""
+        """The inverse of ``to_json``."""
         return RunSpec(**{**values, "config": RunConfig.from_json(values["config"])})
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Every column in every environment with every seed, and each of them on every task."""
+    """All columns in all environments with all seeds, fine-tuned on all tasks."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -119,20 +119,20 @@ class Grid:
 
     @cached_property
     def specs(self) -> tuple[RunSpec, ...]:
-        """All runs of every column, each after what it needs, seed by seed; what could not be trained is refused.
+        """The runs of all columns, each after the run that it needs; settings that cannot be trained are refused.
 
-        A run that columns share is there once for each of them; see ``distinct``.
+        A run that several columns share is listed once for each of them; see ``distinct``.
         """
         self._check()
         columns = [list(_runs(self, variant, env)) for env in self.envs for variant in self.variants]
-        found = [spec.of_seed(seed) for seed in self.seeds for column in columns for spec in column]
-        if not found:
+        specs = tuple(spec.of_seed(seed) for seed in self.seeds for column in columns for spec in column)
+        if not specs:
             raise UserError("There is no run: training from scratch needs a task; add one, or a method to pre-train.")
-        distinct(found)
-        return tuple(found)
+        distinct(specs)
+        return specs
 
     def tasks_of(self, env: str) -> tuple[str, ...]:
-        """The tasks that are learned in an environment."""
+        """The tasks of the grid in an environment."""
         family = family_of(env)
         return family.tasks(env) if self.tasks is None else tuple(task for task in self.tasks if _has(env, task))
 
@@ -140,23 +140,23 @@ class Grid:
         if not (self.variants and self.envs and self.seeds):
             raise UserError("There is nothing to train: give at least one method, one environment and one seed.")
         for env in self.envs:
-            trust(env)  # the user has named the grid, and so all that stands in it
+            trust(env)  # the user wrote the grid, and so named its environments
             family_of(env)
         for task in self.tasks or ():
             if not any(_has(env, task) for env in self.envs):
-                family_of(self.envs[0]).task(self.envs[0], task)  # refuses it, and says what there is
+                family_of(self.envs[0]).task(self.envs[0], task)  # refuses it and lists the known tasks
         runs = sum(max(1, len(self.tasks_of(env))) for env in self.envs)
         if len(self.variants) * len(self.seeds) * runs > MOST_RUNS:
             raise UserError(f"The grid has more than {MOST_RUNS:,} runs; try fewer values at a time.")
 
 
 def distinct(specs: Iterable[RunSpec]) -> list[RunSpec]:
-    """Every run once; two that differ and would share a folder are refused."""
-    found: dict[str, RunSpec] = {}
+    """Each run once; two different runs with the same folder are refused."""
+    by_folder: dict[str, RunSpec] = {}
     for spec in specs:
-        if found.setdefault(spec.folder, spec).config != spec.config:
+        if by_folder.setdefault(spec.folder, spec).config != spec.config:
             raise UserError(f"Two different runs would share the folder {spec.folder}; train them apart.")
-    return list(found.values())
+    return list(by_folder.values())
 
 
 def _has(env: str, task: str) -> bool:
@@ -168,21 +168,21 @@ def _has(env: str, task: str) -> bool:
 
 
 def _runs(grid: Grid, variant: Variant, env: str) -> Iterator[RunSpec]:
-    """The runs of a column in one environment, without their seed."""
+    """The runs of a column in one environment, without their seeds."""
     kwargs, tasks = dict(grid.env_kwargs), grid.tasks_of(env)
     preset = grid.preset or presets.default_preset(family_of(env).benchmark(env, kwargs=kwargs))
     common: dict[str, Any] = {"preset": preset, "env_kwargs": kwargs, "copies": grid.copies}
     common["backbone"] = variant.backbone
     if variant.method is not None:
         budget = variant.steps or grid.steps
-        usual = configure.pretraining(variant.method, env, steps=budget, noise=variant.noise, **common)
+        default = configure.pretraining(variant.method, env, steps=budget, noise=variant.noise, **common)
     elif tasks:
-        usual = configure.from_scratch(env, tasks[0], steps=grid.finetuning_steps, **common)
+        default = configure.from_scratch(env, tasks[0], steps=grid.finetuning_steps, **common)
     else:
         return
-    base = _overridden(grid, variant, usual)
+    base = _overridden(grid, variant, default)
     last = _last_step(base)
-    settings = _changes(grid, variant, usual, base)
+    settings = _changes(grid, variant, default, base)
 
     def spec(config: RunConfig, budgets: Iterable[int], rest: Iterable[str] = (), needs: str | None = None) -> RunSpec:
         return RunSpec(variant.label, config, _folder(config, preset, settings, budgets, rest), needs, preset, settings)
@@ -198,19 +198,19 @@ def _runs(grid: Grid, variant: Variant, env: str) -> Iterator[RunSpec]:
     if variant.snapshot not in (None, *kept):
         listed = ", ".join(f"{step}" for step in sorted(kept))
         raise UserError(f"snapshots cannot have {variant.snapshot}: the runs of this preset and budget keep {listed}.")
-    # Methods without skills have nothing to choose.
+    # Methods without skills have none to select.
     skill = variant.skill if base.objective.skills.width else None
     snapshot = variant.snapshot or last
     tuned = configure.finetuning(base, tasks[0], source="", snapshot=snapshot, skill=skill, steps=grid.finetuning_steps)
     _last_step(tuned)
-    # The method's own rule is the same run by either name, and so is the last snapshot.
+    # Naming the default rule or the last snapshot explicitly gives the same run.
     rest = [tuned.skill] * (tuned.skill != base.objective.adaptation) + [f"from-{snapshot}"] * (snapshot != last)
     for task in tasks:
         yield spec(replace(tuned, task=task), (base.steps, tuned.steps), rest, source.folder)
 
 
 def _overridden(grid: Grid, variant: Variant, config: RunConfig) -> RunConfig:
-    """A configuration with the settings of a column and of the grid."""
+    """A configuration with the settings of the column and of the grid."""
     if config.objective is not None:
         config = replace(config, objective=overridden(config.objective, nested(variant.objective), "objective"))
     backbone = overridden(config.backbone, nested(variant.settings), "backbone")
@@ -220,38 +220,38 @@ def _overridden(grid: Grid, variant: Variant, config: RunConfig) -> RunConfig:
 
 
 def _last_step(config: RunConfig) -> int:
-    """The last step; what could not be trained is refused, as far as that can be told without a simulator."""
+    """The last step; refuses settings that cannot be trained, as far as this is known without a simulator."""
     config.check()
-    # An environment that is compiled costs nothing to make, and on-policy backbones learn in no other.
+    # On-policy backbones train in compiled environments only, which cost nothing to make.
     stride = config.backbone.steps_per_iteration(checked_spec(config)) if config.backbone.on_policy else 1
     return config.steps // stride * stride
 
 
-def _changes(grid: Grid, variant: Variant, usual: RunConfig, config: RunConfig) -> dict[str, Any]:
-    """What is not as in the preset, by the name that it has in folders and results."""
-    found: dict[str, Any] = {}
+def _changes(grid: Grid, variant: Variant, preset: RunConfig, config: RunConfig) -> dict[str, Any]:
+    """Settings that differ from the preset, by their names in folders and results."""
+    changes: dict[str, Any] = {}
     if config.objective is not None and variant.backbone is not None:
         benchmark = config.family.benchmark(config.env, kwargs=config.env_kwargs)
         default = presets.get(None, benchmark, config.env, grid.preset).backbone.name
-        found |= {} if variant.backbone == default else {"backbone": variant.backbone}
+        changes |= {} if variant.backbone == default else {"backbone": variant.backbone}
     for prefix, theirs, ours, pairs in (
-        ("", usual.objective, config.objective, variant.objective),
-        ("backbone.", usual.backbone, config.backbone, variant.settings),
-        ("evaluation.", usual.evaluation, config.evaluation, grid.evaluation),
+        ("", preset.objective, config.objective, variant.objective),
+        ("backbone.", preset.backbone, config.backbone, variant.settings),
+        ("evaluation.", preset.evaluation, config.evaluation, grid.evaluation),
     ):
         names = [name for name, _ in pairs if ours is not None and setting(ours, name) != setting(theirs, name)]
-        found |= {f"{prefix}{name}": as_json(setting(ours, name)) for name in names}
-    found |= {f"env.kwargs.{name}": as_json(value) for name, value in grid.env_kwargs}
-    found |= {"env.copies": config.copies} if config.copies > 1 else {}
-    return {**found, NOISE: config.noise} if config.noise else found
+        changes |= {f"{prefix}{name}": as_json(setting(ours, name)) for name in names}
+    changes |= {f"env.kwargs.{name}": as_json(value) for name, value in grid.env_kwargs}
+    changes |= {"env.copies": config.copies} if config.copies > 1 else {}
+    return {**changes, NOISE: config.noise} if config.noise else changes
 
 
 def _folder(
     config: RunConfig, preset: str, settings: Mapping[str, Any], budgets: Iterable[int], rest: Iterable[str] = ()
 ) -> str:
-    """Where the seeds of a run live: FAMILY-PRESET-STEPS[-FINETUNINGSTEPS]/METHOD[-SETTINGS]-PLACE[-SKILL][-from-STEP].
+    """Folder of a run's seeds: FAMILY-PRESET-STEPS[-FINETUNINGSTEPS]/METHOD[-SETTINGS]-PLACE[-SKILL][-from-STEP].
 
-    Every run of `skillscape reproduce` and `skillscape sweep` is named here, so that they share what they train.
+    All runs of `skillscape reproduce` and `skillscape sweep` are named here, so that they share runs.
     """
     group = "-".join([config.family.name, preset, *(f"{steps}" for steps in budgets)])
     words = [f"noise-{value:g}" if name == NOISE else f"{name}={_word(value)}" for name, value in settings.items()]
@@ -267,7 +267,7 @@ def _shortened(words: list[str]) -> list[str]:
 
 
 def _place(config: RunConfig) -> str:
-    """Environment and task; a task that names its environment stands for both."""
+    """Environment and task; a task whose name begins with the environment stands for both."""
     place = config.family.folder_name(config.env)
     if config.task is None:
         return place
@@ -278,7 +278,7 @@ def _place(config: RunConfig) -> str:
 
 
 def _word(value: Any) -> str:  # noqa: ANN401
-    """A value as it stands in the name of a folder: 256, 0.001, 64x64."""
+    """A value in the name of a folder: 256, 0.001, 64x64."""
     if isinstance(value, list):
         return "x".join(_word(entry) for entry in value)
     return f"{value:g}" if isinstance(value, float) else re.sub(r"[^\w.+-]", "-", f"{value}")

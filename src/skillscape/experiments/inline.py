@@ -1,4 +1,4 @@
-"""Runs in this process, one after the other; seeds of one compiled program together."""
+"""Runs in this process, one after the other; seeds that share a compiled program run together."""
 
 import os
 import sys
@@ -10,12 +10,13 @@ from typing import final
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
 from skillscape.experiments.cost import record_rate
-from skillscape.experiments.engine import Executor
+from skillscape.experiments.engine import Executor, Load
 from skillscape.experiments.grid import RunSpec
-from skillscape.experiments.worker import Outcome, finished, trained_steps
+from skillscape.experiments.worker import Outcome, trained_steps
 from skillscape.formatting import counted
 from skillscape.launch import launch
 from skillscape.training.callbacks import Callback, TensorBoard
+from skillscape.training.files import read_results
 from skillscape.training.progress import SHOWN, Progress
 from skillscape.training.run import Run
 
@@ -26,10 +27,10 @@ def train(
     callbacks: Sequence[Callback],
     on_start: Callable[[], None] | None = None,
 ) -> None:
-    """Bring runs that differ in their seed alone to the end, and note how long it took."""
+    """Train runs that differ in their seed alone to their end, and store their measured rate."""
     first = specs[0]
     trust(first.config.env)
-    begun, used = [trained_steps(runs, spec.folder) for spec in specs], time.process_time()
+    starts, began = [trained_steps(runs, spec.folder) for spec in specs], time.process_time()
     launch(
         [spec.config for spec in specs],
         (runs / first.folder).parent,
@@ -39,29 +40,29 @@ def train(
         callbacks=[TensorBoard(), *callbacks],
         on_start=on_start,
     )
-    steps = [spec.config.steps - taken for spec, taken in zip(specs, begun, strict=True)]
-    seconds_per_step = (time.process_time() - used) / max(sum(steps), 1)
-    for spec, taken in zip(specs, steps, strict=True):
-        record_rate(spec, runs, taken, taken * seconds_per_step)
+    steps = [spec.config.steps - start for spec, start in zip(specs, starts, strict=True)]
+    seconds_per_step = (time.process_time() - began) / max(sum(steps), 1)
+    for spec, number in zip(specs, steps, strict=True):
+        record_rate(spec, runs, number, number * seconds_per_step)
 
 
 @final
-class _ProgressForwarder(Callback):
-    """Tells each evaluation in a line."""
+class ProgressForwarder(Callback):
+    """Passes on a line of progress at each evaluation."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        """``say``: what is done with a line."""
-        self._say = say
+    def __init__(self, on_message: Callable[[str], None]) -> None:
+        """``on_message``: called with each line."""
+        self._on_message = on_message
 
     def on_progress(self, run: Run, step: int, pace: str, row: Mapping[str, float]) -> None:
-        """Pace and measures."""
+        """Rate of training and measures."""
         if run.due(step):
-            self._say(" · ".join([pace, *(f"{name} {row[name]:.2f}" for name in SHOWN if name in row)]))
+            self._on_message(" · ".join([pace, *(f"{name} {row[name]:.2f}" for name in SHOWN if name in row)]))
 
 
 @final
 class InlineExecutor(Executor):
-    """Trains in this process: one run at a time, or all seeds where training is compiled as a whole."""
+    """Trains in this process: one run at a time, or all seeds of an on-policy run, whose loop is compiled."""
 
     def __init__(self, runs: Path) -> None:
         """``runs``: folder of all runs."""
@@ -69,19 +70,10 @@ class InlineExecutor(Executor):
         self._waiting: list[RunSpec] = []
 
     @property
-    def room(self) -> int:
-        """All that is ready, so that seeds meet."""
-        return sys.maxsize
-
-    @property
-    def running(self) -> int:
-        """None: a run that is at work has this process to itself, which can tell nothing meanwhile."""
-        return 0
-
-    @property
-    def cores(self) -> float:
-        """An environment and a learner, or two seeds at least."""
-        return float(min(2, os.cpu_count() or 1))
+    def load(self) -> Load:
+        """Room for all runs, so that seeds are submitted together; none runs while this process is free to report."""
+        # An environment and a learner, or at least two seeds, run in parallel.
+        return Load(sys.maxsize, 0, min(2, os.cpu_count() or 1))
 
     def submit(self, spec: RunSpec, log: Path) -> None:
         """Put a run in the queue."""
@@ -106,11 +98,11 @@ class InlineExecutor(Executor):
             train(batch, self._runs, [progress], lambda: progress.begin(f"training {title}"))
         except UserError as error:
             if len(batch) > 1:
-                # One seed has stopped the others; by themselves they go on.
+                # One seed has stopped the others, which can continue one by one.
                 return [outcome for spec in batch for outcome in self._trained([spec])]
             return [(batch[0], Outcome(None, str(error)))]
-        return [(spec, Outcome(finished(self._runs, spec.folder), "it ended without results")) for spec in batch]
+        return [(spec, Outcome(read_results(self._runs / spec.folder), "it ended without results")) for spec in batch]
 
     def stop(self) -> None:
-        """Nothing is under way."""
+        """Clear the queue; nothing is running."""
         self._waiting = []

@@ -1,4 +1,4 @@
-"""Runs as processes of this machine, each on cores of its own."""
+"""Runs as processes of this machine, each pinned to its own cores."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import final
 
 from skillscape.errors import UserError
-from skillscape.experiments.engine import Executor, Resources, make_job
+from skillscape.experiments.engine import Executor, Load, Resources, make_job
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Job, Outcome
 
@@ -31,7 +31,7 @@ def available_cores() -> list[int]:
 
 
 def slots(workers: int | None, threads: int) -> list[tuple[int, ...]]:
-    """The cores of each worker: as many workers as fit if not told how many; more of them share cores."""
+    """The cores of each worker; as many workers as fit if None, and workers beyond that share cores."""
     cores = available_cores()
     number = workers or max(1, len(cores) // threads)
     return [
@@ -42,7 +42,7 @@ def slots(workers: int | None, threads: int) -> list[tuple[int, ...]]:
 
 @dataclass
 class _Worker:
-    """A process and the run it performs."""
+    """A process and its run."""
 
     spec: RunSpec
     job: Job
@@ -50,7 +50,7 @@ class _Worker:
     process: "subprocess.Popen[str]" = field(init=False)
 
     def start(self) -> None:
-        """Begin, or begin again where the newest checkpoint is."""
+        """Start, or restart from the newest checkpoint."""
         self.attempts += 1
         log = Path(self.job.log)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -66,16 +66,16 @@ class _Worker:
             )
 
     def outcome(self) -> Outcome | None:
-        """What the process that has ended said, or None if it was lost before it could."""
-        said, _ = self.process.communicate()
-        if not said.endswith("\n"):
+        """The outcome that the ended process printed, or None if it died before."""
+        output, _ = self.process.communicate()
+        if not output.endswith("\n"):
             return None
-        return Outcome(**json.loads(said.splitlines()[-1]))
+        return Outcome(**json.loads(output.splitlines()[-1]))
 
 
 @final
 class ProcessExecutor(Executor):
-    """A fixed number of workers; a process that dies is started again and resumes its run."""
+    """A fixed number of worker processes; one that dies is restarted and resumes its run."""
 
     def __init__(self, resources: Resources, workers: int | None, runs: Path) -> None:
         """``workers``: runs at the same time, as many as the cores allow if None; ``runs``: folder of all runs."""
@@ -87,23 +87,13 @@ class ProcessExecutor(Executor):
         self._workers: list[_Worker] = []
 
     @property
-    def room(self) -> int:
-        """Workers without a run."""
-        return len(self._free)
-
-    @property
-    def running(self) -> int:
-        """Workers with a run."""
-        return len(self._workers)
-
-    @property
-    def cores(self) -> float:
-        """Cores of all workers."""
-        return self._cores
+    def load(self) -> Load:
+        """Workers without a run, workers with a run, and the cores of all workers."""
+        return Load(len(self._free), len(self._workers), self._cores)
 
     @property
     def processes(self) -> Sequence[int]:
-        """The processes at work."""
+        """IDs of the running processes."""
         return [worker.process.pid for worker in self._workers]
 
     def submit(self, spec: RunSpec, log: Path) -> None:
@@ -113,7 +103,7 @@ class ProcessExecutor(Executor):
         worker.start()
 
     def wait(self, seconds: float) -> list[tuple[RunSpec, Outcome]]:
-        """The runs whose processes have ended, for good."""
+        """The runs whose processes have ended and are not restarted."""
         until = time.monotonic() + seconds
         while not (ended := self._ended()) and time.monotonic() < until:
             time.sleep(LOOK_EVERY)
@@ -121,7 +111,7 @@ class ProcessExecutor(Executor):
 
     def _ended(self) -> list[tuple[RunSpec, Outcome]]:
         ended = []
-        for worker in [one for one in self._workers if one.process.poll() is not None]:
+        for worker in [worker for worker in self._workers if worker.process.poll() is not None]:
             outcome = worker.outcome()
             if outcome is None and worker.attempts <= self._resources.retries:
                 worker.start()

@@ -1,4 +1,4 @@
-"""Runs as tasks of Ray: on any number of machines that share the folder of all runs."""
+"""Runs as Ray tasks, on any number of machines that share the folder of all runs."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from skillscape.errors import Interrupted, UserError
-from skillscape.experiments.engine import Executor, Resources, make_job
+from skillscape.experiments.engine import Executor, Load, Resources, make_job
 from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Outcome, perform_values, sees
 
@@ -28,7 +28,7 @@ def _ray() -> Any:  # noqa: ANN401  an optional package
 
 
 def _answers(address: str) -> bool:
-    """Whether a machine listens at HOST:PORT; Ray itself would try for minutes. Other addresses it judges itself."""
+    """Whether a machine listens at HOST:PORT, since Ray would try for minutes; True for other kinds of addresses."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return True
@@ -41,7 +41,7 @@ def _answers(address: str) -> bool:
 
 @final
 class RayExecutor(Executor):
-    """One task per run. A task whose process or machine is lost runs again elsewhere, from its checkpoint."""
+    """One Ray task per run; Ray restarts a task that was lost, and the run resumes from its checkpoint."""
 
     def __init__(self, resources: Resources, workers: int | None, address: str | None, runs: Path) -> None:
         """Connect to the cluster at ``address``, or start one here, and check that every node sees ``runs``.
@@ -50,6 +50,7 @@ class RayExecutor(Executor):
         """
         self._ray = ray = _ray()
         self._resources, self._workers, self._runs = resources, workers, runs
+        self._needs = {"CPU": float(resources.cpus), "GPU": resources.gpus}
         self._pending: dict[Any, RunSpec] = {}
         self._own = not ray.is_initialized()
         if self._own:
@@ -63,7 +64,7 @@ class RayExecutor(Executor):
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
             max_retries=resources.retries,
-            # A machine that is shut down politely lets its runs save; they go on elsewhere.
+            # The runs of a machine that is shut down with SIGTERM are saved, and continue elsewhere.
             retry_exceptions=[Interrupted],
             # A process per run: JAX gives back neither memory nor threads.
             max_calls=1,
@@ -74,7 +75,7 @@ class RayExecutor(Executor):
         if address and not _answers(address):
             raise UserError(f"Cannot reach {where}: nothing answers there; start it with `ray start --head`.")
         workers = None if self._workers is None else self._workers * self._resources.cpus
-        # Nothing is told to anyone about what runs here.
+        # No usage statistics are sent.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
@@ -101,7 +102,7 @@ class RayExecutor(Executor):
                 for node in nodes
             ]
             for node, look in zip(nodes, looks, strict=True):
-                if not self._seen(node["NodeManagerAddress"], look):
+                if not self._shares_folder(node["NodeManagerAddress"], look):
                     raise UserError(
                         f"The node {node['NodeManagerAddress']} does not see {runs}; give --runs on a file system that "
                         "all nodes share."
@@ -110,14 +111,14 @@ class RayExecutor(Executor):
             token.unlink()
 
     def _check_room(self, nodes: list[Any]) -> None:
-        wanted = {"CPU": float(self._resources.cpus), "GPU": self._resources.gpus}
-        if not any(all(node["Resources"].get(kind, 0) >= number for kind, number in wanted.items()) for node in nodes):
+        needs = self._needs.items()
+        if not any(all(node["Resources"].get(kind, 0) >= number for kind, number in needs) for node in nodes):
             raise UserError(
                 f"No node of the Ray cluster has {self._resources.cpus} cores and {self._resources.gpus:g} GPUs, which "
                 "resources asks for a run; ask for less."
             )
 
-    def _seen(self, address: str, look: Any) -> bool:  # noqa: ANN401
+    def _shares_folder(self, address: str, look: Any) -> bool:  # noqa: ANN401
         try:
             return bool(self._ray.get(look, timeout=PROBE))
         except self._ray.exceptions.RayError as error:
@@ -127,35 +128,21 @@ class RayExecutor(Executor):
             ) from error
 
     @property
-    def room(self) -> int:
-        """Tasks that may be handed over; twice as many as fit, so that a cluster that can grow sees reason to."""
-        return (2 * self._capacity if self._workers is None else self._workers) - len(self._pending)
-
-    @property
-    def running(self) -> int:
-        """Tasks at work, if all that fit are."""
-        return min(self._capacity, len(self._pending))
-
-    @property
-    def _capacity(self) -> int:
-        """Runs that the cluster has the cores and GPUs for."""
-        wanted = {"CPU": float(self._resources.cpus), "GPU": self._resources.gpus}
-        every = self._ray.cluster_resources()
-        return max(1, int(min(every.get(kind, 0) / number for kind, number in wanted.items() if number)))
-
-    @property
-    def cores(self) -> float:
-        """Cores of as many runs as there are at a time."""
-        number = self._capacity if self._workers is None else min(self._capacity, self._workers)
-        return float(number * self._resources.cpus)
+    def load(self) -> Load:
+        """The load if all tasks that fit are running; twice as many may be submitted, so that a cluster can grow."""
+        available = self._ray.cluster_resources()
+        capacity = max(1, int(min(available.get(kind, 0) / number for kind, number in self._needs.items() if number)))
+        room = (2 * capacity if self._workers is None else self._workers) - len(self._pending)
+        parallel = capacity if self._workers is None else min(capacity, self._workers)
+        return Load(room, min(capacity, len(self._pending)), float(parallel * self._resources.cpus))
 
     def submit(self, spec: RunSpec, log: Path) -> None:
-        """Hand a task to Ray."""
-        told = make_job(spec, self._runs, log, self._resources)._asdict()
-        self._pending[self._task.remote(told)] = spec
+        """Submit a task to Ray."""
+        job = make_job(spec, self._runs, log, self._resources)
+        self._pending[self._task.remote(job._asdict())] = spec
 
     def wait(self, seconds: float) -> list[tuple[RunSpec, Outcome]]:
-        """The tasks that have ended, those with a lost process only when Ray has given up."""
+        """The tasks that have ended; a lost one ends when Ray has used up its retries."""
         ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=seconds)
         return [(self._pending.pop(task), self._outcome(task)) for task in ready]
 
@@ -167,7 +154,7 @@ class RayExecutor(Executor):
             return Outcome(None, f"Ray lost it {self._resources.retries + 1} times ({type(error).__name__}: {reason})")
 
     def stop(self) -> None:
-        """Ask every task to save, wait for those at work, and leave the cluster."""
+        """Let all tasks save, wait for those in progress, and leave the cluster."""
         for task in self._pending:
             self._ray.cancel(task, force=False)
         try:

@@ -1,11 +1,11 @@
-"""What runs measured: tidy rows for analyses, and the table of all runs of a sweep."""
+"""What runs measured: their evaluations for analyses, and the table of all runs of a sweep."""
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skillscape.experiments.grid import NOISE, RunSpec
 from skillscape.plots.curves import Curve
@@ -16,20 +16,6 @@ from skillscape.training.versions import versions
 COLUMNS = ["label", "phase", "method", "env", "task", "seed", "preset", "steps", "noise", "skill_strategy", "snapshot"]
 
 
-class ResultRow(NamedTuple):
-    """One number that one run measured."""
-
-    folder: str
-    label: str
-    """The column of a table that the run belongs to."""
-    env: str
-    task: str | None
-    seed: int
-    step: int
-    measure: str
-    value: float
-
-
 @dataclass(frozen=True)
 class Results:
     """The evaluations of runs."""
@@ -37,63 +23,40 @@ class Results:
     specs: tuple[RunSpec, ...]
     runs: Path
     """Folder of all runs."""
-    rows: tuple[ResultRow, ...]
+    logs: tuple[Mapping[str, list[float]], ...]
+    """For each run: column of evaluation.csv → its value at each evaluation."""
 
     @staticmethod
     def read(specs: Sequence[RunSpec], runs: Path) -> "Results":
-        """All that the runs in these folders measured."""
-        return Results(tuple(specs), runs, tuple(row for spec in specs for row in _rows(spec, runs)))
+        """The evaluations of the runs in these folders."""
+        logs = (read_metrics(runs / spec.folder / "evaluation.csv") for spec in specs)
+        return Results(tuple(specs), runs, tuple(logs))
 
-    def where(self, **columns: Any) -> "Results":  # noqa: ANN401  columns of ``ResultRow``
-        """The rows that have these values, for example ``label="SD3", measure="coverage"``."""
-        rows = tuple(row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items()))
-        found = {(row.folder, row.label) for row in rows}
-        return replace(self, rows=rows, specs=tuple(one for one in self.specs if (one.folder, one.label) in found))
+    def where(self, label: str, task: str | None = None) -> "Results":
+        """The seeds of one column of a table: on a task, or in pre-training if None."""
+        pairs = zip(self.specs, self.logs, strict=True)
+        kept = [(spec, log) for spec, log in pairs if (spec.label, spec.config.task) == (label, task)]
+        return replace(self, specs=tuple(spec for spec, _ in kept), logs=tuple(log for _, log in kept))
 
-    def values(self, column: str) -> list[Any]:
-        """Every value of a column, in order, each once."""
-        return list(dict.fromkeys(getattr(row, column) for row in self.rows))
+    def last(self, measure: str) -> list[float]:
+        """The value of the last evaluation of each run."""
+        return [log[measure][-1] for log in self.logs]
 
-    def by_seed(self) -> dict[int, list[ResultRow]]:
-        """The rows of each seed, by step; for those of one label, place and measure."""
-        found: dict[int, list[ResultRow]] = {}
-        for row in self.rows:
-            found.setdefault(row.seed, []).append(row)
-        return {seed: sorted(rows, key=lambda row: row.step) for seed, rows in found.items()}
-
-    def last(self) -> list[float]:
-        """The newest value of each seed, likewise."""
-        return [rows[-1].value for rows in self.by_seed().values()]
-
-    def curve(self) -> Curve:
-        """The values of every seed at the steps that all of them have, likewise."""
-        logs: list[dict[str, list[float]]] = [
-            {"step": [row.step for row in rows], "value": [row.value for row in rows]}
-            for rows in self.by_seed().values()
-        ]
-        return common_curve(logs, "value")
-
-
-def _rows(spec: RunSpec, runs: Path) -> Iterator[ResultRow]:
-    config = spec.config
-    log = read_metrics(runs / spec.folder / "evaluation.csv")
-    for measure, values in log.items():
-        if measure != "step":
-            for step, value in zip(log["step"], values, strict=True):
-                place = (config.env, config.task, config.seed)
-                yield ResultRow(spec.folder, spec.label, *place, int(step), measure, value)
+    def curve(self, measure: str) -> Curve:
+        """The values of each run at the steps that all of them have."""
+        return common_curve(self.logs, measure)
 
 
 # The table of all runs
 
 
 def results_folder(runs: Path, name: str) -> Path:
-    """Where the gathered results and the logs of a sweep are."""
+    """Folder of the results and the logs of a sweep."""
     return runs / "sweeps" / name
 
 
 def log_file(runs: Path, name: str, folder: str) -> Path:
-    """What a run had to say."""
+    """Log file of a run."""
     return results_folder(runs, name) / "logs" / f"{folder}.log"
 
 
@@ -104,7 +67,7 @@ def write_results(
     failures: Mapping[str, str],
     runs: Path,
 ) -> None:
-    """results.json and results.csv of a sweep, a row per finished run; each file is whole or not there."""
+    """Write results.json and results.csv of a sweep, with a row per finished run, each atomically."""
     folder = results_folder(runs, name)
     folder.mkdir(parents=True, exist_ok=True)
     rows = [_finished(spec, results[spec.folder]) for spec in specs if spec.folder in results]
@@ -128,9 +91,9 @@ def _finished(spec: RunSpec, results: Mapping[str, Any]) -> dict[str, Any]:
         "label": spec.label,
         "method": config.method,
         "preset": spec.preset,
-        # A fine-tuning itself has none: that of its pre-training is what sets it apart.
+        # A fine-tuning has no noise itself; that of its pre-training distinguishes it.
         "noise": spec.settings.get(NOISE, 0.0),
         "skill_strategy": config.skill,
     }
-    told = {name: values[name] if name in values else vars(config)[name] for name in COLUMNS}
-    return {"folder": spec.folder, **told, "settings": dict(spec.settings), "measures": results["measures"]}
+    columns = {name: values[name] if name in values else vars(config)[name] for name in COLUMNS}
+    return {"folder": spec.folder, **columns, "settings": dict(spec.settings), "measures": results["measures"]}

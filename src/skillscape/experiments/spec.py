@@ -1,4 +1,4 @@
-"""Specifications of sweeps: a TOML file, read into a grid; every mistake in it is one sentence."""
+"""Sweep specifications: a TOML file, checked and read into a grid."""
 
 import itertools
 import math
@@ -13,21 +13,21 @@ from skillscape.experiments.engine import Resources
 from skillscape.experiments.grid import MOST_RUNS, Grid, Pairs, Variant, variant
 
 OWN = "own"
-"""The skill that a method fine-tunes by its own rule."""
+"""Value of ``skills`` for the method's own selection rule."""
 
 Values = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Settings and the values each of them is tried with."""
+"""Names of settings with the values to sweep over."""
 
 
 class Sweep(NamedTuple):
-    """A grid, and what one run of it gets."""
+    """A grid, and the resources of each of its runs."""
 
     grid: Grid
     resources: Resources
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Read a specification."""
+    """The sweep of a TOML file."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -55,38 +55,38 @@ def _sweep(stem: str, values: Mapping[str, Any]) -> Sweep:
             )
     read = _read("", KEYS, values)
     resources = Resources(**_read("resources.", RESOURCES, dict(read.pop("resources", ()))))
-    axes: dict[str, Any] = {key: _tried(key, read.pop(key, ())) for key in ("objective", "backbone")}
+    axes: dict[str, Any] = {key: _value_lists(key, read.pop(key, ())) for key in ("objective", "backbone")}
     axes |= {key: read.pop(key, ()) for key in ("methods", "backbones", "skills", "snapshots", "noise")}
     return Sweep(Grid(**{"name": stem, "variants": tuple(dict.fromkeys(_variants(**axes))), **read}), resources)
 
 
 def _read(prefix: str, keys: "Mapping[str, KeySpec]", values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of known keys, checked; nothing is named twice."""
-    found = {}
+    """The values of known keys, checked; lists may not have duplicates."""
+    checked = {}
     for name, value in values.items():
         key = f"{prefix}{name}"
         if name not in keys:
             raise UserError(f"There is no key {key!r}; known are {', '.join(f'{prefix}{known}' for known in keys)}.")
         if not keys[name].fits(value):
-            raise UserError(f"{key} must be {keys[name].wish.format(key=key)}, not {value!r}.")
-        found[name] = built = keys[name].build(value)
+            raise UserError(f"{key} must be {keys[name].description.format(key=key)}, not {value!r}.")
+        checked[name] = built = keys[name].build(value)
         twice = Counter(built).most_common(1) if isinstance(value, list) else ()
         if twice and twice[0][1] > 1:
             raise UserError(f"{key} names {twice[0][0]!r} twice; keep one.")
-    return found
+    return checked
 
 
-def _tried(key: str, pairs: Pairs) -> Values:
-    """Settings with the values to try; one that is itself a list, such as hidden, is tried with a list of lists.
+def _value_lists(key: str, pairs: Pairs) -> Values:
+    """Settings with the values to sweep over; one that is itself a list, such as hidden, takes a list of lists.
 
     A table inside the table is a group of settings: [backbone.world] with deter is "world.deter".
     """
     flat = [pair for name, entry in pairs for pair in _flat(name, entry)]
-    found = tuple((name, entry if isinstance(entry, tuple) else (entry,)) for name, entry in flat)
-    for name, tried in found:
-        if not tried or not _plain(tried):
+    axes = tuple((name, entry if isinstance(entry, tuple) else (entry,)) for name, entry in flat)
+    for name, values in axes:
+        if not values or not _plain(values):
             raise UserError(f"{key}.{name} must be a value or a list of values to try, not {dict(flat)[name]!r}.")
-    return found
+    return axes
 
 
 def _flat(name: str, entry: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
@@ -104,10 +104,10 @@ def _variants(
     objective: Values,
     backbone: Values,
 ) -> Iterator[Variant]:
-    """The columns: every combination of what is to be tried; of training from scratch only that of the backbone."""
+    """The columns: all combinations of the axes; training from scratch varies the backbone's settings only."""
     rest = (backbones or (None,), noise or (0.0,), skills or (OWN,), snapshots or (None,))
     if (
-        math.prod(len(tried) for tried in (methods, *rest, *(tried for _, tried in (*objective, *backbone))))
+        math.prod(len(axis) for axis in (methods, *rest, *(values for _, values in (*objective, *backbone))))
         > MOST_RUNS
     ):
         raise UserError(f"The grid has more than {MOST_RUNS:,} runs; try fewer values at a time.")
@@ -117,11 +117,11 @@ def _variants(
             continue
         for changes, backbone_name, noise_std, skill, snapshot in itertools.product(_combinations(objective), *rest):
             rule = None if skill == OWN else skill
-            told = [*changes, ("backbone", backbone_name), *settings, ("noise", noise_std or None)]
-            told += [("skill", rule), ("snapshot", snapshot)]
+            named = [*changes, ("backbone", backbone_name), *settings, ("noise", noise_std or None)]
+            named += [("skill", rule), ("snapshot", snapshot)]
             yield variant(
                 method,
-                _label(method, told),
+                _label(method, named),
                 backbone=backbone_name,
                 objective=changes,
                 settings=settings,
@@ -133,8 +133,8 @@ def _variants(
 
 def _combinations(values: Values) -> Iterator[Pairs]:
     names = [name for name, _ in values]
-    for chosen in itertools.product(*(tried for _, tried in values)):
-        yield tuple(zip(names, chosen, strict=True))
+    for combination in itertools.product(*(axis for _, axis in values)):
+        yield tuple(zip(names, combination, strict=True))
 
 
 def _label(method: str, settings: Iterable[tuple[str, Any]]) -> str:
@@ -142,9 +142,9 @@ def _label(method: str, settings: Iterable[tuple[str, Any]]) -> str:
 
 
 class KeySpec(NamedTuple):
-    """What a key takes: in words, as a test, and what is made of it."""
+    """The values of a key: their description after "must be", their check, and the conversion from TOML."""
 
-    wish: str
+    description: str
     fits: Callable[[Any], bool]
     build: Callable[[Any], Any]
 

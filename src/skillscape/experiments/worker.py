@@ -1,6 +1,6 @@
-"""One run in a process of its own: `python -m skillscape.experiments.worker`, or a task of Ray.
+"""One run in its own process: `python -m skillscape.experiments.worker`, or a Ray task.
 
-What is imported at the top costs no JAX: the process is told its cores and threads before JAX counts them.
+The imports at the top do not load JAX: cores and threads of the process must be set before JAX counts them.
 """
 
 import fcntl
@@ -22,49 +22,49 @@ from skillscape.errors import Busy, Interrupted, UserError
 from skillscape.training.files import read_results
 
 PATIENCE = 600.0
-"""Seconds to wait for a run that another process holds: one that was cut off from its machine soon ends."""
+"""Seconds to wait for a run that another process holds, such as a worker that has lost its driver and will soon end."""
 PAUSE = 0.5
 
 
 class Job(NamedTuple):
-    """All that a worker has to know, as plain values."""
+    """The input of a worker, as plain values."""
 
     spec: dict[str, Any]
     """A ``RunSpec``."""
     runs: str
     """Folder of all runs."""
     log: str
-    """File for what the run has to say."""
+    """Log file of the run."""
     threads: int
     gpus: float = 0.0
     cores: tuple[int, ...] = ()
-    """Cores to stay on; anywhere if empty."""
+    """Cores to pin the process to; any core if empty."""
     plugins: str = ""
-    """Modules to import first, as ``plugins.VARIABLE`` names them."""
+    """Plug-in modules to import, in the format of ``plugins.VARIABLE``."""
 
 
 class Outcome(NamedTuple):
-    """What became of a run: its results, or one sentence on why there are none."""
+    """The outcome of a run: its results, or the reason why there are none."""
 
     results: dict[str, Any] | None
     reason: str = ""
 
 
 def bookkeeping(runs: Path, kind: str, folder: str) -> Path:
-    """A file about a run that does not belong into its folder: its lock, the pace it was trained at."""
+    """A file about a run outside its folder: its lock, or its measured rate."""
     path = runs / "sweeps" / kind / folder
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def perform(job: Job) -> Outcome:
-    """Bring a run to its end, from its newest checkpoint if there is one. A run that is finished is only read."""
-    _settle(job)
+    """Train a run to its end, from its newest checkpoint if there is one. A finished run is only read."""
+    _limit_resources(job)
     Path(job.log).parent.mkdir(parents=True, exist_ok=True)
     with Path(job.log).open("a") as log:
         _note(log, f"process {os.getpid()} on {socket.gethostname()}")
         try:
-            results = _patiently(job, log)
+            results = _train_when_free(job, log)
         except UserError as error:
             _note(log, f"failed: {error}")
             if error.__cause__ is not None:
@@ -81,20 +81,20 @@ def perform(job: Job) -> Outcome:
 
 
 def perform_values(values: dict[str, Any]) -> dict[str, Any]:
-    """The same as a task of Ray, which has a process for itself: plain values in and out."""
+    """``perform`` as a Ray task, which has its own process: plain values in and out."""
     return perform(Job(**values))._asdict()
 
 
 def sees(path: str, content: str) -> bool:
-    """Whether a file of the driver can be read here: the task that looks whether a node shares the folder of runs."""
+    """Whether this node can read a file of the driver, that is, shares the folder of all runs."""
     try:
         return Path(path).read_text() == content
     except OSError:
         return False
 
 
-def _settle(job: Job) -> None:
-    """Keep to the cores and threads that were given; libraries read these variables when they are loaded."""
+def _limit_resources(job: Job) -> None:
+    """Pin the process to its cores and limit its threads; libraries read these variables when they are loaded."""
     if job.cores and platform.system() == "Linux":
         os.sched_setaffinity(0, job.cores)
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -103,18 +103,19 @@ def _settle(job: Job) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 * job.gpus:.3f}")
 
 
-def _patiently(job: Job, log: TextIO) -> dict[str, Any]:
+def _train_when_free(job: Job, log: TextIO) -> dict[str, Any]:
+    """The results of the run, waiting up to ``PATIENCE`` seconds for another process that trains it."""
     runs, folder = Path(job.runs), job.spec["folder"]
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            with _alone(bookkeeping(runs, "locks", f"{folder}.lock"), runs / folder):
-                if finished(runs, folder) is None:
+            with _locked(bookkeeping(runs, "locks", f"{folder}.lock"), runs / folder):
+                if read_results(runs / folder) is None:
                     _train(job, log)
-                made = finished(runs, folder)
-                if made is None:
+                results = read_results(runs / folder)
+                if results is None:
                     raise UserError(f"{folder} ended without results; see its log.")
-                return made
+                return results
         except Busy:
             if time.monotonic() > until:
                 raise
@@ -122,8 +123,8 @@ def _patiently(job: Job, log: TextIO) -> dict[str, Any]:
 
 
 @contextmanager
-def _alone(path: Path, folder: Path) -> Iterator[None]:
-    """Keep other workers off a run until its results are written, which the lock of the run itself does not."""
+def _locked(path: Path, folder: Path) -> Iterator[None]:
+    """Lock a run until its results are written; the lock of the run itself is released before that."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,21 +142,16 @@ def _alone(path: Path, folder: Path) -> Iterator[None]:
 
 def _train(job: Job, log: TextIO) -> None:
     from skillscape.experiments.grid import RunSpec
-    from skillscape.experiments.inline import _ProgressForwarder, train
+    from skillscape.experiments.inline import ProgressForwarder, train
     from skillscape.plugins import VARIABLE, load_named_plugins
 
     os.environ[VARIABLE] = job.plugins
     load_named_plugins()
-    train([RunSpec.from_json(job.spec)], Path(job.runs), [_ProgressForwarder(lambda line: _note(log, line))])
-
-
-def finished(runs: Path, folder: str) -> dict[str, Any] | None:
-    """The results of a run, or None if it is not finished."""
-    return read_results(runs / folder)
+    train([RunSpec.from_json(job.spec)], Path(job.runs), [ProgressForwarder(lambda line: _note(log, line))])
 
 
 def trained_steps(runs: Path, folder: str) -> int:
-    """The step of the newest checkpoint of a run, 0 if it has none."""
+    """Step of the newest checkpoint of a run, 0 if it has none."""
     names = (path.name for path in (runs / folder / "checkpoints").glob("[0-9]*"))
     return max((int(name) for name in names if name.isdigit()), default=0)
 
@@ -166,14 +162,14 @@ def _note(log: TextIO, text: str) -> None:
 
 
 def main() -> None:
-    """Perform the order in the first argument and tell the outcome on standard output, as one line of JSON.
+    """Perform the job in the first argument and print its outcome on standard output, as one line of JSON.
 
-    Standard input is a lifeline: it ends when the driver does, and the run is saved and stopped.
+    Standard input closes when the driver ends; the run is then saved and stopped.
     """
     channel = os.fdopen(os.dup(1), "w")
-    # Whatever libraries print belongs to the log, where standard error goes.
+    # The output of libraries goes to the log, like standard error.
     os.dup2(2, 1)
-    # A driver in the background of a shell passes on that Ctrl-C is to be ignored.
+    # A driver in the background of a shell would pass on that SIGINT is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_driver, daemon=True).start()
     job = Job(**json.loads(sys.argv[1]))

@@ -6,7 +6,7 @@ jax: a figure can be redrawn from saved arrays on any machine.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,8 +19,6 @@ from matplotlib.lines import Line2D
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.plots.curves import MEASURES
 from skillscape.plots.style import grid_shape, new_figure, save, skill_colours, styled
-
-Extent: TypeAlias = tuple[float, float, float, float]
 
 LEGEND_SKILLS = 20
 PANEL_INCHES = 2.7
@@ -114,7 +112,6 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
 
 def density_figure(
     maps: Float[np.ndarray, "k h w"],
-    extent: Extent,
     layout: Layout,
     path: Path,
     title: str,
@@ -125,10 +122,10 @@ def density_figure(
 ) -> None:
     """Save one map per skill, [k, h, w] with row 0 at the bottom and NaN outside the maze, walls on top.
 
-    extent: (left, right, bottom, top) of the outer edges of the maps; titles: of the panels, by default "skill 0", ….
+    The maps cover the bounding rectangle of the maze; titles: of the panels, by default "skill 0", ….
     With ``shared_scale`` all panels have one colour scale; without, each runs from its own minimum to its own maximum.
     """
-    maps = np.asarray(maps, dtype=np.float64)
+    maps, extent = np.asarray(maps, dtype=np.float64), _extent(layout)
     width, height = (0.62 * side for side in _panel_size(layout))
     # Corridors are stacked rather than set side by side, so that the colour bar has a height.
     rows, columns = grid_shape(len(maps), 5 if height > 0.3 * width else 2)
@@ -155,8 +152,8 @@ def density_figure(
 
 def visitation_maps(
     positions: Float[np.ndarray, "k r t 2"], layout: Layout, resolution: int = 4
-) -> tuple[Float[np.ndarray, "k h w"], Extent]:
-    """Fraction of time that each skill spends in each square of side 1/resolution, and the extent of the maps.
+) -> Float[np.ndarray, "k h w"]:
+    """Fraction of time that each skill spends in each square of side 1/resolution.
 
     positions: [k, r, t + 1, 2], the start included. Maps are [k, h, w] with row 0 at the bottom and NaN outside the
     maze, and sum to one; the default squares are the quarter-cells of the measures.
@@ -174,10 +171,10 @@ def visitation_maps(
     skill = np.arange(len(positions))[:, None, None]
     np.add.at(visits, (skill, row, column), 1.0 / np.prod(positions.shape[1:3]))
     free = (layout.cell_grid >= 0).T.repeat(resolution, axis=0).repeat(resolution, axis=1)
-    return np.where(free, visits, np.nan), _extent(layout)
+    return np.where(free, visits, np.nan)
 
 
-def _extent(layout: Layout) -> Extent:
+def _extent(layout: Layout) -> tuple[float, float, float, float]:
     """Left, right, bottom and top of the maze, as imshow expects them."""
     (left, bottom), (right, top) = layout.bounds.tolist()
     return left, right, bottom, top

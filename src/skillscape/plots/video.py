@@ -1,7 +1,7 @@
 """MP4 videos and contact sheets of frames, uint8 [height, width, 3]."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -68,13 +68,6 @@ def _atomic(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def write_video(path: Path, frames: Iterable[Frame], frames_per_second: float) -> None:
-    """Write frames, an array [time, height, width, 3] or any iterable, as an MP4; see ``recording``."""
-    with recording(path, frames_per_second) as add:
-        for frame in frames:
-            add(frame)
 
 
 class _Encoder:

@@ -13,7 +13,7 @@ from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
 from skillscape.formatting import counted
 from skillscape.plots.curves import curves_figure
-from skillscape.plots.mazes import Extent, Panel, caption, density_figure, trajectory_figure, visitation_maps
+from skillscape.plots.mazes import Panel, caption, density_figure, trajectory_figure, visitation_maps
 from skillscape.reporting.collect import learning_curves
 from skillscape.training.files import writing_to
 from skillscape.training.run import Run
@@ -46,19 +46,18 @@ def _draw_skills(runs: Sequence[Run], layout: Layout, folder: Path) -> list[Path
     trajectory_figure(panels, layout, paths[0])
     first, positions = positions_of[0]
     note = f"{first.config.label}, seed {first.config.seed}"
-    maps, extent = visitation_maps(positions, layout)
-    title = f"Visitation of each skill ({note})"
-    density_figure(maps, extent, layout, paths[1], title, "fraction of time", shared_scale=False)
+    maps, title = visitation_maps(positions, layout), f"Visitation of each skill ({note})"
+    density_figure(maps, layout, paths[1], title, "fraction of time", shared_scale=False)
     return paths + draw_model_density(first, folder / "density.png", note)
 
 
 def draw_model_density(run: Run, path: Path, note: str) -> list[Path]:
     """Draw ``model_density_maps`` if there are any; returns the paths written."""
-    layout, density = run.layout, model_density_maps(run)
-    if layout is None or density is None:
+    layout, maps = run.layout, model_density_maps(run)
+    if layout is None or maps is None:
         return []
     title = f"Model density of each skill ({note})"
-    density_figure(*density, layout, path, title, "density per unit area", shared_scale=False)
+    density_figure(maps, layout, path, title, "density per unit area", shared_scale=False)
     return [path]
 
 
@@ -80,7 +79,7 @@ def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
     return paths
 
 
-def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | None:
+def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:
     """p(s|z) of the objective's own model on a grid over the maze, normalised over the maze; NaN outside.
 
     A model of p(z|s) is inverted by Bayes' rule with a uniform p(s). None without a maze, a snapshot, or a model of
@@ -92,7 +91,7 @@ def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | 
     if run.spec.is_image or run.config.backbone.objective_spec(run.spec).obs_shape != run.spec.obs_shape:
         return None
     state = run.snapshot().objective
-    grid, inside, extent = maze_grid(layout)
+    grid, inside = maze_grid(layout)
     try:
         scores = np.asarray(objective.score_skills(state, jnp.asarray(grid[inside], jnp.float32)))
     except UserError:  # this method has no such model
@@ -100,14 +99,14 @@ def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | 
     density = np.exp(scores - scores.max(axis=0))
     maps = np.full((scores.shape[1], *inside.shape), np.nan)
     maps[:, inside] = (density / density.sum(axis=0) / GRID_STEP**2).T
-    return maps, extent
+    return maps
 
 
-def maze_grid(layout: Layout) -> tuple[Float[np.ndarray, "h w 2"], Bool[np.ndarray, "h w"], Extent]:
-    """Points of a fine grid over the maze's bounding box, whether each is inside the maze, and the box."""
+def maze_grid(layout: Layout) -> tuple[Float[np.ndarray, "h w 2"], Bool[np.ndarray, "h w"]]:
+    """Points of a fine grid over the maze's bounding rectangle, and whether each is inside the maze."""
     (left, bottom), (right, top) = np.asarray(layout.bounds, float)
     columns, rows = round((right - left) / GRID_STEP), round((top - bottom) / GRID_STEP)
     x = left + GRID_STEP * (np.arange(columns) + 0.5)
     y = bottom + GRID_STEP * (np.arange(rows) + 0.5)
     grid = np.stack(np.meshgrid(x, y), axis=-1)
-    return grid, layout.cell_index(grid) >= 0, (left, right, bottom, top)
+    return grid, layout.cell_index(grid) >= 0

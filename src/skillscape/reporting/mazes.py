@@ -110,8 +110,8 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             frame_steps=list(frames),
             frames=np.stack([positions[:, :EPISODES_SHOWN] for positions in frames.values()]),
             captions=[captions.get(step, "") for step in frames],
-            visits=visitation_maps([*frames.values()][-1], layout)[0],
-            density=None if density is None else density[0],
+            visits=visitation_maps([*frames.values()][-1], layout),
+            density=density,
         )
     return None
 

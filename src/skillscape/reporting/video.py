@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from skillscape.api import rollouts
+from skillscape.backbones.base import Backbone
+from skillscape.envs.base import RenderedEnv
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.evaluators import named_skills
+from skillscape.evaluation.returns import EpisodeRunner
 from skillscape.evaluation.rollouts import SAMPLED_SKILLS
-from skillscape.evaluation.video_rollouts import OnFrame, record_episode
 from skillscape.formatting import counted
 from skillscape.launch import enable_compilation_cache
 from skillscape.plots.maze_video import DEFAULT_SIZE, FRAMES_PER_STEP, STEPS_PER_SECOND, maze_frames
@@ -23,6 +25,9 @@ from skillscape.reporting.open_loop import CONTEXT, OpenLoop
 from skillscape.training.files import writing_to
 from skillscape.training.policy import DRAWN_SKILLS
 from skillscape.training.run import Run, run_folders
+
+OnFrame: TypeAlias = Callable[[Frame], None]
+"""Called with each rendered frame."""
 
 SECONDS = 10
 """Default length of a video in seconds."""
@@ -229,6 +234,30 @@ def _episode_job(run: Run, request: VideoRequest) -> VideoJob:
     returns = "" if rendered.task is None else f", returns of {rendered.task}"
     title = f"{_title(run, trained.step)} · the first {steps / rate:.3g} s{returns}"
     return VideoJob(clips, rendered.renderer, rate / stride, 0.0, title, record, rendered.close)
+
+
+def record_episode(
+    rendered: RenderedEnv,
+    backbone: Backbone[Any, Any],
+    params: PyTree,
+    skill: Float[np.ndarray, " z"],
+    on_frame: OnFrame,
+    *,
+    seed: int,
+    steps: int,
+    stride: int,
+) -> float:
+    """Return of the deterministic episode of a seed with a fixed skill, which is run to its end.
+
+    Renders the initial state and every ``stride``-th of the first ``steps`` steps, and the last step of an episode that
+    ends before. params: see ``Backbone.policy_params``.
+    """
+
+    def on_step(step: int, done: bool) -> None:
+        if step <= steps and (step % stride == 0 or done):
+            on_frame(rendered.render())
+
+    return float(EpisodeRunner([rendered.env], backbone).run(params, skill[None], [seed], on_step).returns[0])
 
 
 def _open_loop_job(run: Run, request: VideoRequest) -> VideoJob:

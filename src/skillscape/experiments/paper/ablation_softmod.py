@@ -3,24 +3,16 @@
 from dataclasses import dataclass
 from typing import final
 
-from skillscape.experiments.comparison import Comparison
-from skillscape.experiments.grid import Grid
-from skillscape.experiments.paper.maze import Entropy, column, with_entropy
+from skillscape.experiments.comparison import Ablation
 
 
 @final
 @dataclass(frozen=True)
-class AblationSoftmod(Comparison):
+class AblationSoftmod(Ablation):
     """SD3 in the square maze with soft modules and with a plain conditional VAE."""
 
     name = "ablation-softmod"
-    entropy: Entropy = None
-
-    def grids(self) -> list[Grid]:
-        """One comparison."""
-        plain = (("architecture", "plain"), ("width", 128))
-        columns = [
-            column("sd3", self.entropy, (("architecture", "soft-modular"),), "SD3, soft modules"),
-            column("sd3", self.entropy, plain, "SD3, plain network"),
-        ]
-        return [self.grid(with_entropy(self.name, self.entropy), "maze/square_a", columns)]
+    columns = (
+        ("SD3, soft modules", (("architecture", "soft-modular"),)),
+        ("SD3, plain network", (("architecture", "plain"), ("width", 128))),
+    )

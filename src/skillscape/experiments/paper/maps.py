@@ -17,7 +17,7 @@ from skillscape.experiments.base import Experiment
 from skillscape.experiments.grid import Grid, Variant
 from skillscape.experiments.results import Results
 from skillscape.objectives.sd3 import SD3
-from skillscape.plots.mazes import Extent, density_figure
+from skillscape.plots.mazes import density_figure
 from skillscape.reporting.figures import draw_model_density, maze_grid
 from skillscape.training.run import Run
 
@@ -39,7 +39,7 @@ class Maps(Experiment):
         return [Grid(name, tuple(columns), ("maze/square_a",), (), (self.seed,))]
 
     def identity(self, grid: Grid) -> dict[str, Any]:
-        """Nothing: the name tells all."""
+        """Empty: the name of the grid is unique."""
         del grid
         return {}
 
@@ -49,26 +49,26 @@ class Maps(Experiment):
         early, late = (Run(results.runs / spec.folder) for spec in grid.specs)
         layout = late.config.layout
         if layout is None:
-            raise UserError(f"{late.folder} was not trained in a maze.")
+            raise UserError(f"{late.folder} was not trained in a maze: delete it and reproduce again.")
         folder.mkdir(parents=True, exist_ok=True)
         positions, path = rollouts(late), folder / "bonus.png"
-        skill = int(np.argmax([measure(positions[[one, one]], layout).reach for one in range(len(positions))]))
-        maps = [divergence_map(run, skill) for run in (early, late)]
+        skill = int(np.argmax([measure(positions[[index, index]], layout).reach for index in range(len(positions))]))
+        maps = np.stack([divergence_map(run, skill) for run in (early, late)])
         title = f"KL bonus of skill {skill} (sd3, seed {self.seed})"
         titles = [variant.label for variant in grid.variants]
-        density_figure(np.stack([bonus for bonus, _ in maps]), maps[0][1], layout, path, title, "nats", titles=titles)
+        density_figure(maps, layout, path, title, "nats", titles=titles)
         note = f"sd3, seed {self.seed}, {self.steps:,} steps"
         return [path, *draw_model_density(late, folder / "density.png", note)]
 
 
-def divergence_map(run: Run, skill: int) -> tuple[Float[np.ndarray, "h w"], Extent]:
+def divergence_map(run: Run, skill: int) -> Float[np.ndarray, "h w"]:
     """SD3's exploration bonus KL[Q(h|s,z) ‖ N(0,I)] of one skill on a grid over the maze; NaN outside."""
     objective, layout = run.config.objective, run.config.layout
     if not isinstance(objective, SD3) or layout is None:
         raise UserError(f"{run.folder} was not trained with SD3 in a maze, so it has no KL bonus to draw.")
-    grid, inside, extent = maze_grid(layout)
+    grid, inside = maze_grid(layout)
     model = run.snapshot().objective.model.params
     evidence = objective.evidence_of_all_skills(model, jnp.asarray(grid[inside], jnp.float32), jax.random.key(0))
     bonus = np.full(inside.shape, np.nan)
     bonus[inside] = np.asarray(evidence.divergence)[:, skill]
-    return bonus, extent
+    return bonus

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import final
 
-from skillscape.experiments.comparison import Comparison
+from skillscape.experiments.comparison import Comparison, column
 from skillscape.experiments.grid import Grid
-from skillscape.experiments.paper.maze import Methods, asked, column
+from skillscape.experiments.paper.maze import Methods, selected
 
 PAPER_METHODS = ("sd3", "diayn", "apt")
 
@@ -20,5 +20,5 @@ class MazePixels(Comparison):
 
     def grids(self) -> list[Grid]:
         """One comparison."""
-        methods = asked(self.methods, PAPER_METHODS)
+        methods = selected(self.methods, PAPER_METHODS)
         return [self.grid(self.name, "maze-pixels/square_a", [column(method) for method in methods])]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import final
 
 from skillscape.experiments.benchmark import IMAGES, Benchmark
-from skillscape.experiments.grid import Variant, variant
 
 
 @final
@@ -15,7 +14,3 @@ class Pixels(Benchmark):
     name = "pixels"
     paper_methods = ("dreamer", "apt", "cic", "becl", "csd", "metra", "sd3")
     paper_domains = IMAGES
-
-    def columns(self, method: str) -> list[Variant]:
-        """A method as it comes."""
-        return [variant(method)]

@@ -28,17 +28,17 @@ class Robustness(Benchmark):
         return [plain] if plain.method is None else [plain, variant(method, f"{method}{NOISY}", noise=NOISE)]
 
     def more(self, board: Scoreboard) -> list[str]:
-        """What is left of each score after noisy pre-training, for every method that ran with and without noise."""
+        """Scores after noisy pre-training as fractions of those without noise, for methods that have both."""
         plain = [label for label in board.methods if f"{label}{NOISY}" in board.methods]
-        left = {
+        fractions = {
             (task, label): board.cells[f"{label}{NOISY}", task].mean / board.cells[label, task].mean
             for task in board.tasks
             for label in plain
         }
-        rows = {task: [left[task, label] for label in plain] for task in board.tasks}
-        rows["mean of these"] = [float(np.mean([left[task, label] for task in board.tasks])) for label in plain]
+        rows = {task: [fractions[task, label] for label in plain] for task in board.tasks}
+        rows["mean of these"] = [float(np.mean([fractions[task, label] for task in board.tasks])) for label in plain]
         rows["of the mean share of the expert's score"] = [
             board.aggregates[f"{label}{NOISY}", "mean"].value / board.aggregates[label, "mean"].value for label in plain
         ]
-        cells = {name: " | ".join(f"{share:.0%}" for share in shares) for name, shares in rows.items()}
-        return ["", *head("noisy / normal", plain), *(f"| {name} | {told} |" for name, told in cells.items())]
+        cells = {name: " | ".join(f"{fraction:.0%}" for fraction in row) for name, row in rows.items()}
+        return ["", *head("noisy / normal", plain), *(f"| {name} | {row} |" for name, row in cells.items())]

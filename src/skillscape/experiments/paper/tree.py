@@ -4,9 +4,9 @@ from dataclasses import dataclass, fields
 from typing import final
 
 from skillscape.errors import choose
-from skillscape.experiments.comparison import Comparison
+from skillscape.experiments.comparison import Comparison, Entropy, column, with_entropy
 from skillscape.experiments.grid import Grid, Pairs
-from skillscape.experiments.paper.maze import PAPER_METHODS, Entropy, Methods, asked, column, with_entropy
+from skillscape.experiments.paper.maze import PAPER_METHODS, Methods, selected
 from skillscape.objectives import registry, trainable
 
 
@@ -27,7 +27,7 @@ class Tree(Comparison):
                 "maze/square_tree",
                 [
                     column(method, self.entropy, _skills(method, skills))
-                    for method in asked(self.methods, PAPER_METHODS)
+                    for method in selected(self.methods, PAPER_METHODS)
                 ],
             )
             for skills in (10, 20)
@@ -35,7 +35,7 @@ class Tree(Comparison):
 
 
 def _skills(method: str, number: int) -> Pairs:
-    """The number of skills, where the method counts them: some have none, or a continuum."""
+    """The number of skills as a setting; methods without skills, or with a continuum of them, have none."""
     choose("method", method, trainable(), "skillscape methods")
     counts = any(field.name == "number_of_skills" for field in fields(registry()[method]))
     return (("number_of_skills", number),) if counts else ()

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import final
 
 from skillscape.experiments.benchmark import Benchmark
-from skillscape.experiments.grid import Variant, variant
 
 WITHOUT_SKILLS = ("icm", "disagreement", "rnd", "apt", "protorl")
 WITH_SKILLS = ("smm", "diayn", "aps", "cic", "becl", "csd", "metra", "sd3")
@@ -17,7 +16,3 @@ class Urlb(Benchmark):
 
     name = "urlb"
     paper_methods = ("ddpg", *WITHOUT_SKILLS, *WITH_SKILLS)
-
-    def columns(self, method: str) -> list[Variant]:
-        """A method as it comes."""
-        return [variant(method)]

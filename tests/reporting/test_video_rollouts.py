@@ -8,7 +8,7 @@ import pytest
 import toys  # noqa: F401  makes gym/toys:… known
 
 from skillscape.envs.registry import family_of
-from skillscape.evaluation.video_rollouts import record_episode
+from skillscape.reporting.video import record_episode
 
 
 class Pusher:
