@@ -82,17 +82,21 @@ def particle_entropy(
     *,
     scale: Literal["none", "mean", "variance"] = "none",
     floor: float = 0.0,
+    centred: bool = False,
 ) -> tuple[Moments, Float[Array, " n"]]:
     """log(1 + meanₖ max(dₖ / scale − floor, 0)) over the k nearest references, and the moments with these distances.
 
-    moments: of all distances so far; ``scale`` is their mean, their variance, or one. A query that is among the
-    references counts itself, at distance zero. Fewer references than ``neighbours`` are all taken.
+    moments: of all distances so far; ``scale`` is their mean, their variance, or one; with ``centred`` their mean is
+    subtracted from dₖ first. A query that is among the references counts itself, at distance zero. Fewer references
+    than ``neighbours`` are all taken.
 
     Reference: Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021.
     """
     distances = nearest_distances(queries, references, min(neighbours, references.shape[0]))
     moments = moments.include(jax.lax.stop_gradient(distances).reshape(-1))
     unit = {"none": jnp.ones(()), "mean": moments.mean, "variance": moments.variance}[scale]
+    if centred:
+        distances = distances - moments.mean
     # Identical states would otherwise drive the unit to zero and the result to 0/0.
     scaled = distances / jnp.maximum(unit, 1e-8)
     return moments, jnp.log1p(jnp.mean(jnp.maximum(scaled - floor, 0.0), axis=-1))
