@@ -30,7 +30,7 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 FIRST_ROUNDS = 15
 """Of the power iteration at the start: a first estimate far below σ would make the first steps far too long."""
 
-SingularVectors = tuple[Float[Array, "_"], ...]
+SingularVectors = tuple[Float[Array, " _"], ...]
 """Estimates u of the leading left singular vector of every layer's weight [out, in], convolutions first."""
 
 
@@ -105,14 +105,14 @@ def spectral(network: StateNet, vectors: SingularVectors) -> tuple[StateNet, Sin
     v = unit(Wᵀu), u = unit(W v), σ = u·W v; the gradient reaches σ through W, not through u and v.
     """
     moved, normalised = [], []
-    layers = (*network.obs_encoder.layers, *network.layers)
-    for layer, weight, vector in zip(layers, _weights(network), vectors, strict=True):
+    eye, kernels = network.obs_encoder, len(network.obs_encoder.layers)
+    raw = [*(layer.weight for layer in eye.layers), *(layer.weight for layer in network.layers)]
+    for whole, weight, vector in zip(raw, _weights(network), vectors, strict=True):
         held = jax.lax.stop_gradient(weight)
         right = _unit(vector @ held)
         left = _unit(held @ right)
         moved.append(left)
-        normalised.append(layer.weight / jnp.maximum(left @ (weight @ right), 1e-8))
-    eye, kernels = network.obs_encoder, len(network.obs_encoder.layers)
+        normalised.append(whole / jnp.maximum(left @ (weight @ right), 1e-8))
     convolutions = tuple(map(Kernel, normalised[:kernels], [layer.bias for layer in eye.layers]))
     linear = tuple(map(Linear, normalised[kernels:], [layer.bias for layer in network.layers]))
     return StateNet(ObsEncoder(convolutions, eye.width), linear), tuple(moved)
