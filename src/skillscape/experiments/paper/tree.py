@@ -13,7 +13,7 @@ from skillscape.objectives import registry, trainable
 @final
 @dataclass(frozen=True)
 class Tree(Comparison):
-    """SD3, DIAYN, DADS and CIC in the tree-like maze with 10 and with 20 skills; --methods becl cesd compares others."""
+    """SD3, DIAYN, DADS and CIC in the tree-like maze with 10 and with 20 skills; --methods becl cesd for others."""
 
     name = "tree"
     methods: Methods = ()
