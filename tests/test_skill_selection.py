@@ -9,7 +9,7 @@ from skillscape.dists import TruncatedNormal
 from skillscape.errors import UserError
 from skillscape.replay import Trajectory
 from skillscape.skill_selection import STRATEGY_KINDS, WINDOW, Strategy, best_tried, candidates, parse_strategy, regress
-from skillscape.skills import Box, Discrete, NoSkill, Sphere
+from skillscape.skills import Box, Discrete, NoSkill, SignedBox, Sphere
 
 SKILLS = Discrete(4)
 
@@ -262,12 +262,18 @@ def test_the_grid_of_a_box_is_eleven_constant_vectors():
     assert (grid == grid[:, :1]).all()
 
 
+def test_the_grid_of_a_signed_box_goes_through_both_signs():
+    np.testing.assert_allclose(candidates(SignedBox(64)), np.tile(np.arange(-10, 11)[:, None] / 10, 64), atol=1e-6)
+
+
 def test_the_grid_of_listed_skills_is_all_of_them():
     np.testing.assert_array_equal(candidates(SKILLS), np.eye(4))
 
 
-def test_a_constant_skill_is_the_middle_of_the_box():
-    np.testing.assert_array_equal(Strategy("constant").initial(Box(5), jax.random.key(0)), np.full(5, 0.5))
+@pytest.mark.parametrize("space", [Box(5), SignedBox(5)])
+def test_a_constant_skill_is_the_middle_of_the_box(space):
+    assert parse_strategy("constant", space) == Strategy("constant")
+    np.testing.assert_array_equal(Strategy("constant").initial(space, jax.random.key(0)), np.full(5, 0.5))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skillscape.errors import UserError
-from skillscape.skills import Box, Discrete, NoSkill, Sphere
+from skillscape.skills import Box, Discrete, NoSkill, SignedBox, Sphere, skill_space
 
-SPACES = [Discrete(4), Sphere(3), Box(3), NoSkill()]
+SPACES = [Discrete(4), Sphere(3), Box(3), SignedBox(3), NoSkill()]
 EVERY_SPACE = pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 
 
@@ -64,3 +64,18 @@ def test_box_skills_fill_the_unit_cube():
     assert skills.max() < 1
     np.testing.assert_allclose(skills.mean(axis=0), 0.5, atol=0.02)
     np.testing.assert_allclose(skills.var(axis=0), 1 / 12, atol=0.01)
+
+
+def test_signed_box_skills_fill_two_cubes_and_one_in_three_is_negative():
+    skills = np.asarray(SignedBox(3).sample(jax.random.key(0), 6000))
+    negative = skills.max(axis=-1) <= 0
+    assert np.all(negative | (skills.min(axis=-1) >= 0))
+    assert negative.mean() == pytest.approx(1 / 3, abs=0.02)
+    for cube in (-skills[negative], skills[~negative]):
+        np.testing.assert_allclose(cube.mean(axis=0), 0.5, atol=0.03)
+        np.testing.assert_allclose(cube.var(axis=0), 1 / 12, atol=0.01)
+
+
+@EVERY_SPACE
+def test_a_space_is_known_by_its_kind_and_width(space):
+    assert skill_space(space.kind, space.width) == space

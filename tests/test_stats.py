@@ -196,3 +196,46 @@ def test_sinkhorn_fills_columns_evenly_where_a_softmax_would_not():
 def test_sinkhorn_survives_scores_that_would_underflow():
     scores = jnp.asarray([[0.0, -500.0], [0.0, -500.0], [-10.0, -520.0], [0.0, -490.0]])
     np.testing.assert_allclose(sinkhorn(scores, 50).sum(axis=0), [2, 2], rtol=1e-2)
+
+
+@pytest.mark.parametrize("chunk", [4, 100])
+def test_neighbours_of_a_group_are_the_nearest_of_that_group_alone(chunk):
+    generator = np.random.default_rng(0)
+    queries, references = (generator.normal(size=(rows, 3)).astype(np.float32) for rows in (9, 20))
+    query_groups, reference_groups = generator.integers(0, 3, 9), np.arange(20) % 4 // 2
+    groups = jnp.asarray(query_groups, jnp.int32), jnp.asarray(reference_groups, jnp.int32)
+    found = nearest_distances(jnp.asarray(queries), jnp.asarray(references), 12, chunk, groups)
+    for query, group, distances in zip(queries, query_groups, np.asarray(found), strict=True):
+        # Ten references each in two groups, none in the third.
+        inside = np.sort(np.linalg.norm(references[reference_groups == group] - query, axis=-1))
+        np.testing.assert_allclose(distances[: len(inside)], inside, rtol=1e-4)
+        assert np.isinf(distances[len(inside) :]).all()
+
+
+def test_the_gradient_of_infinite_distances_is_zero():
+    groups = jnp.asarray([0, 0, 1]), jnp.asarray([0, 0, 1])
+
+    def total(points):
+        distances = nearest_distances(points, points, 2, groups=groups)
+        return jnp.sum(jnp.where(jnp.isfinite(distances), distances, 0.0))
+
+    gradient = jax.grad(total)(jnp.asarray([[0.0], [1.0], [5.0]]))
+    np.testing.assert_allclose(gradient, [[-2.0], [2.0], [0.0]])
+
+
+def test_moments_of_what_is_marked_are_those_of_it_alone():
+    values = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
+    where = values > 0.1
+    values = jnp.where(where, values, jnp.inf)
+    before = Moments.create().include(jnp.arange(5.0))
+    marked, alone = before.include_where(values, where), before.include(values[where])
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5), marked, alone)
+    jax.tree.map(np.testing.assert_array_equal, before.include_where(values, jnp.zeros_like(where)), before)
+
+
+def test_centred_particle_entropy_counts_what_is_beyond_the_mean_distance():
+    points = jnp.asarray(np.random.default_rng(0).normal(size=(8, 2)), jnp.float32)
+    distances = brute_force(points, points, 4)
+    _, entropy = particle_entropy(points, points, Moments.create(), 4, scale="variance", floor=0.1, centred=True)
+    expected = np.log1p(np.maximum((distances - distances.mean()) / distances.var(ddof=1) - 0.1, 0).mean(axis=-1))
+    np.testing.assert_allclose(entropy, expected, rtol=2e-3, atol=1e-4)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillscape.objectives.base import Objective, Scale
     from skillscape.optim import TrainState, adam, gradient_step
     from skillscape.plugins import register
-    from skillscape.skills import Box, Discrete, NoSkill, SkillSpace, Sphere
+    from skillscape.skills import Box, Discrete, NoSkill, SignedBox, SkillSpace, Sphere
     from skillscape.training.callbacks import Callback, TensorBoard, WeightsAndBiases
     from skillscape.training.policy import Policy
     from skillscape.training.run import Run
@@ -57,7 +57,7 @@ _MODULES = {
     "objectives.base": ("Objective", "Scale"),
     "optim": ("TrainState", "adam", "gradient_step"),
     "plugins": ("register",),
-    "skills": ("Box", "Discrete", "NoSkill", "SkillSpace", "Sphere"),
+    "skills": ("Box", "Discrete", "NoSkill", "SignedBox", "SkillSpace", "Sphere"),
     "training.callbacks": ("Callback", "TensorBoard", "WeightsAndBiases"),
     "training.policy": ("Policy",),
     "training.run": ("Run",),
@@ -99,6 +99,7 @@ __all__ = [
     "Scale",
     "Schedule",
     "Sequences",
+    "SignedBox",
     "SkillSpace",
     "Spec",
     "Sphere",

@@ -146,6 +146,11 @@ class RunConfig:
             raise UserError(f"--snapshots must be steps above zero, not {min(self.snapshots)}.")
         if self.evaluation.episodes < 2 and self.layout is not None and self.task is None:
             raise UserError("--evaluation.episodes must be at least 2 in a maze: one to fit on and one to test on.")
+        if self.reward.relabels and not self.backbone.relabels:
+            raise UserError(
+                f"{self.method} learns transitions under a skill other than the one that acted, which "
+                f"{self.backbone.label} cannot; choose the backbone ddpg or sac, or settings that do not relabel."
+            )
         if self.strategy.infers and not (self.objective is not None and self.objective.infers_skill):
             raise UserError(
                 f"{self.method} cannot infer a skill from rewards; choose --skill random, a number, or regress."

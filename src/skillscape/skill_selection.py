@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from skillscape.backbones.base import Backbone
 from skillscape.errors import UserError
 from skillscape.replay import Trajectory
-from skillscape.skills import Box, SkillSpace
+from skillscape.skills import Box, SignedBox, SkillSpace
 from skillscape.types import RandomKey
 
 WINDOW = 50
@@ -28,10 +28,11 @@ STRATEGY_KINDS: tuple[StrategyKind, ...] = get_args(StrategyKind)
 class Strategy:
     """How the skill of a fine-tuning run is chosen.
 
-    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: the middle
-    of the box they come from; controller: all of them, mixed state by state. The others choose by the data that is
-    collected before learning begins. regress: the skill whose action likelihood correlates best with return; grid: the
-    one that earned most when each acted in turn; infer: the one that the method's own model infers from the rewards.
+    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: 0.5 in
+    every entry, the middle of a box of skills; controller: all of them, mixed state by state. The others choose by the
+    data that is collected before learning begins. regress: the skill whose action likelihood correlates best with
+    return; grid: the one that earned most when each acted in turn; infer: the one that the method's own model infers
+    from the rewards.
     """
 
     kind: StrategyKind
@@ -97,9 +98,10 @@ def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
     if kind is None:
         names = ", ".join(one for one in STRATEGY_KINDS if one != "fixed")
         raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
-    if kind == "constant" and not isinstance(skills, Box):
+    boxed = isinstance(skills, (Box, SignedBox))
+    if kind == "constant" and not boxed:
         raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
-    if kind == "grid" and not isinstance(skills, Box) and skills.count is None:
+    if kind == "grid" and not boxed and skills.count is None:
         raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
     if kind in ("regress", "controller") and skills.count is None:
         raise UserError(f"--skill {kind} needs skills that can be listed; use --skill random or prior.")
@@ -115,9 +117,10 @@ def _fixed(index: int, skills: SkillSpace) -> Strategy:
 
 
 def candidates(skills: SkillSpace) -> Float[np.ndarray, "k z"]:
-    """The skills that ``grid`` tries: all of them, or from a box the constant vectors 0, 0.1, …, 1."""
-    if isinstance(skills, Box):
-        return np.repeat(np.linspace(0, 1, 11, dtype=np.float32)[:, None], skills.width, axis=1)
+    """The skills that ``grid`` tries: all of them, or from a box the constant vectors 0, 0.1, …, 1; signed, from −1."""
+    if isinstance(skills, (Box, SignedBox)):
+        values = np.linspace(0, 1, 11) if isinstance(skills, Box) else np.linspace(-1, 1, 21)
+        return np.repeat(values.astype(np.float32)[:, None], skills.width, axis=1)
     return np.asarray(skills.all())
 
 

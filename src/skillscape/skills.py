@@ -121,6 +121,35 @@ class Box(SkillSpace):
 
 
 @dataclass(frozen=True)
+class SignedBox(SkillSpace):
+    """Vectors m·u with u uniform in [0, 1]^dimension and one sign m for all entries, −1 with probability 1/3."""
+
+    kind: ClassVar[str] = "signed-box"
+
+    dimension: int
+
+    @property
+    def width(self) -> int:
+        """The dimension of the two cubes."""
+        return self.dimension
+
+    @property
+    def count(self) -> None:
+        """None: these skills are a continuum."""
+        return None
+
+    def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
+        """Uniform draws, each with a sign of its own."""
+        sign_key, box_key = jax.random.split(key)
+        negative = jax.random.uniform(sign_key, (rows, 1)) < 1 / 3
+        return jnp.where(negative, -1.0, 1.0) * jax.random.uniform(box_key, (rows, self.dimension))
+
+    def all(self) -> Float[Array, "k z"]:
+        """Refused: a continuum cannot be listed."""
+        raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
+
+
+@dataclass(frozen=True)
 class NoSkill(SkillSpace):
     """For objectives without skills: one skill of width zero."""
 
@@ -146,10 +175,15 @@ class NoSkill(SkillSpace):
         return jnp.zeros((1, 0))
 
 
-def skill_space(kind: Literal["discrete", "sphere", "box", "none"], width: int) -> SkillSpace:
+SkillKind = Literal["discrete", "sphere", "box", "signed-box", "none"]
+"""What the spaces are called in a configuration."""
+
+
+def skill_space(kind: SkillKind, width: int) -> SkillSpace:
     """The space of this kind and width."""
-    if kind == "discrete":
-        return Discrete(width)
-    if kind == "sphere":
-        return Sphere(width)
-    return Box(width) if kind == "box" else NoSkill()
+    if kind == "none":
+        return NoSkill()
+    spaces: dict[str, type[Discrete | Sphere | Box | SignedBox]] = {
+        space.kind: space for space in (Discrete, Sphere, Box, SignedBox)
+    }
+    return spaces[kind](width)

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 
 class Moments(NamedTuple):
@@ -28,6 +28,17 @@ class Moments(NamedTuple):
         spread = self.variance * self.count + variance * size + delta**2 * self.count * size / total
         return Moments(self.mean + delta * size / total, spread / total, total)
 
+    def include_where(self, values: Float[Array, "*n"], where: Bool[Array, "*n"]) -> "Moments":
+        """Fold in the values of a scalar that ``where`` marks, as ``include`` does; without any, nothing changes."""
+        size = jnp.sum(where.astype(jnp.float32))
+        mean = jnp.sum(values, where=where) / jnp.maximum(size, 1.0)
+        squares = jnp.sum((jnp.where(where, values, mean) - mean) ** 2)
+        delta = mean - self.mean
+        total = self.count + size
+        variance = squares / jnp.maximum(size - 1, 1.0)
+        spread = self.variance * self.count + variance * size + delta**2 * self.count * size / total
+        return Moments(self.mean + delta * size / total, spread / total, total)
+
     def normalise(self, values: Float[Array, "*n d"], clip: float = 5.0) -> Float[Array, "*n d"]:
         """(values − mean) / deviation with the variance floored at 0.01, clipped to ±clip."""
         shape = (1,) * (values.ndim - self.mean.ndim) + self.mean.shape
@@ -47,9 +58,16 @@ def unit_rows(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 
 def nearest_distances(
-    queries: Float[Array, "n d"], references: Float[Array, "m d"], neighbours: int, chunk: int = 512
+    queries: Float[Array, "n d"],
+    references: Float[Array, "m d"],
+    neighbours: int,
+    chunk: int = 512,
+    groups: tuple[Int[Array, " n"], Int[Array, " m"]] | None = None,
 ) -> Float[Array, "n k"]:
     """Euclidean distances from each query to its ``neighbours`` nearest references, ascending.
+
+    With ``groups``, those of queries and of references, a query has neighbours in its own group only; the distances
+    that it has too few of them for are infinite.
 
     Works through the queries in chunks, so memory is chunk × m, not n × m. Needs m ≥ ``neighbours``.
     """
@@ -62,15 +80,26 @@ def nearest_distances(
     middle = jnp.mean(references, axis=0, keepdims=True)
     centred = references - middle
 
-    def one_chunk(block: Float[Array, "c d"]) -> Float[Array, "c k"]:
+    def one_chunk(block: Float[Array, "c d"], group: Int[Array, " c"] | None = None) -> Float[Array, "c k"]:
         # Which references are near is decided by the expanded square (one matmul), around their mean so that an offset
         # that all share costs no digits; the distances are then computed again by subtraction, since the expansion
         # loses all digits for near points.
         squares = jnp.sum(centred**2, axis=1)[None, :] - 2 * (block - middle) @ centred.T
+        if group is not None and groups is not None:
+            squares = jnp.where(group[:, None] == groups[1][None, :], squares, jnp.inf)
         _, index = jax.lax.top_k(-jax.lax.stop_gradient(squares), neighbours)
-        return safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
+        found = safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
+        if group is None or groups is None:
+            return found
+        return jnp.where(group[:, None] == groups[1][index], found, jnp.inf)
 
-    distances = jax.lax.map(one_chunk, padded).reshape(-1, neighbours)[:rows]
+    if groups is None:
+        found = jax.lax.map(one_chunk, padded)
+    else:
+        found = jax.lax.map(
+            lambda part: one_chunk(*part), (padded, jnp.pad(groups[0], (0, padding)).reshape(-1, chunk))
+        )
+    distances = found.reshape(-1, neighbours)[:rows]
     return jnp.sort(distances, axis=-1)
 
 
@@ -82,17 +111,21 @@ def particle_entropy(
     *,
     scale: Literal["none", "mean", "variance"] = "none",
     floor: float = 0.0,
+    centred: bool = False,
 ) -> tuple[Moments, Float[Array, " n"]]:
     """log(1 + meanₖ max(dₖ / scale − floor, 0)) over the k nearest references, and the moments with these distances.
 
-    moments: of all distances so far; ``scale`` is their mean, their variance, or one. A query that is among the
-    references counts itself, at distance zero. Fewer references than ``neighbours`` are all taken.
+    moments: of all distances so far; ``scale`` is their mean, their variance, or one; with ``centred`` their mean is
+    subtracted from dₖ first. A query that is among the references counts itself, at distance zero. Fewer references
+    than ``neighbours`` are all taken.
 
     Reference: Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021.
     """
     distances = nearest_distances(queries, references, min(neighbours, references.shape[0]))
     moments = moments.include(jax.lax.stop_gradient(distances).reshape(-1))
     unit = {"none": jnp.ones(()), "mean": moments.mean, "variance": moments.variance}[scale]
+    if centred:
+        distances = distances - moments.mean
     # Identical states would otherwise drive the unit to zero and the result to 0/0.
     scaled = distances / jnp.maximum(unit, 1e-8)
     return moments, jnp.log1p(jnp.mean(jnp.maximum(scaled - floor, 0.0), axis=-1))

@@ -51,6 +51,16 @@ def test_every_method_that_counts_its_skills_gets_the_same_number():
         assert {config.objective.skills.count for config in configs(grid)} == {skills, 1, None}
 
 
+def test_other_methods_in_the_tree_have_a_folder_of_their_own():
+    assert [grid.name for grid in Tree().grids()] == ["tree-10", "tree-20"]
+    grids = Tree(seeds=1, methods=("sd3", "becl", "cesd")).grids()
+    assert [grid.name for grid in grids] == ["tree-all-10", "tree-all-20"]
+    for grid, skills in zip(grids, (10, 20), strict=True):
+        assert [config.objective.label for config in configs(grid)] == ["SD3", "BeCL", "CeSD"]
+        assert {config.objective.skills.count for config in configs(grid)} == {skills}
+        assert not any(config.objective.relabels for config in configs(grid))
+
+
 def test_another_entropy_is_another_experiment():
     (grid,) = Maze(seeds=1, entropy=0.025).grids()
     assert grid.name == "maze-entropy-0.025"

@@ -13,6 +13,7 @@ from skillscape.conv import preprocess
 from skillscape.errors import UserError
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective, Scale
+from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Spec
 
 ROWS, ACTION_DIM = 12, 2
@@ -29,10 +30,13 @@ SMALL = Scale(
     epsilon=1e-3,
 )
 METHODS = {name: method.at(SMALL) for name, method in registry().items()}
-# What these methods have in mazes.
+# What these methods have in mazes, and skills of the other kind.
 OTHERS = [
     dataclasses.replace(METHODS["sd3"], history=20),
     dataclasses.replace(METHODS["cic"], skill_dim=0, number_of_skills=3),
+    dataclasses.replace(METHODS["cesd"], relabelled=False, number_of_skills=4),
+    dataclasses.replace(METHODS["csf"], skill_kind="discrete"),
+    dataclasses.replace(METHODS["lsd"], skill_kind="continuous", dimension=2),
     dataclasses.replace(METHODS["extrinsic"], skill_kind="discrete", skill_width=3),
 ]
 OBJECTIVES = [*METHODS.values(), *OTHERS]
@@ -342,6 +346,41 @@ def test_a_skill_is_inferred_or_the_request_refused(objective, shape):
     else:
         skill = objective.infer_skill(start(objective, shape), batch.obs, batch.reward)
         assert skill.shape == (objective.skills.width,)
+
+
+@EVERY_OBJECTIVE
+@EVERY_SHAPE
+def test_a_goal_has_a_skill_of_the_space_or_the_request_is_refused(objective, shape):
+    batch, state = random_batch(objective, shape), start(objective, shape)
+    if not objective.reaches_goals:
+        with pytest.raises(UserError, match=f"{objective.name} cannot tell which skill leads to a goal"):
+            objective.skill_for_goal(state, batch.obs, batch.next_obs)
+        return
+    skill = jax.jit(objective.skill_for_goal)(state, batch.obs, batch.next_obs)
+    assert skill.shape == batch.skill.shape
+    assert skill.dtype == jnp.float32
+    if isinstance(objective.skills, Discrete):
+        np.testing.assert_array_equal(jnp.sort(skill, axis=-1), jnp.sort(batch.skill, axis=-1))
+    elif isinstance(objective.skills, Sphere):
+        np.testing.assert_allclose(jnp.linalg.norm(skill, axis=-1), 1, rtol=1e-4)
+    else:
+        assert jnp.max(jnp.abs(skill)) <= 1
+    # The row of a batch has its own skill, whatever the others are.
+    alone = objective.skill_for_goal(state, batch.obs[:1], batch.next_obs[:1])
+    np.testing.assert_allclose(alone, skill[:1], rtol=1e-3, atol=1e-5)
+
+
+@EVERY_OBJECTIVE
+@EVERY_SHAPE
+def test_rows_are_learned_under_their_own_skill_or_another_of_the_space(objective, shape):
+    batch = random_batch(objective, shape)
+    skill = objective.relabel(start(objective, shape), batch, jax.random.key(0))
+    if objective.relabels:
+        assert isinstance(objective.skills, Discrete)
+        np.testing.assert_array_equal(jnp.sort(skill, axis=-1), jnp.sort(batch.skill, axis=-1))
+    else:
+        # The same array: nothing is computed.
+        assert skill is batch.skill
 
 
 def largest(jaxpr):

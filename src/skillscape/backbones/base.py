@@ -39,6 +39,8 @@ class Backbone(ABC, Generic[Agent, Batch]):
     """What training from scratch with it is called in tables and figures."""
     on_policy: ClassVar[bool] = False
     """Whether ``learn`` takes a ``Rollout`` of the newest policy, and nothing from a replay buffer."""
+    relabels: ClassVar[bool] = False
+    """Whether ``learn`` can follow ``Objective.relabel``: learn a transition under a skill other than its own."""
 
     @abstractmethod
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> Agent:

@@ -126,6 +126,7 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
 
     name: ClassVar[str] = "ddpg"
     label: ClassVar[str] = "DDPG"
+    relabels: ClassVar[bool] = True
 
     width: Annotated[int, POSITIVE] = 1024
     """Width of every hidden layer of actor and critic."""
@@ -239,7 +240,7 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     def learn(
         self, agent: DDPGAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
-        """Batch → model update → rewards → critic → actor → target."""
+        """Batch → model update → rewards → skills to learn under → critic → actor → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
         # An objective of several updates per step gets a part of the batch for each; the agent learns from the last.
         parts = batch.split(objective.updates_per_step)
@@ -247,7 +248,9 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
             objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
         batch = parts[-1]
-        objective_state, reward, reward_metrics = objective.reward(objective_state, self._experience(batch), reward_key)
+        seen = self._experience(batch)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
+        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
         reward = jax.lax.stop_gradient(reward)
         metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
 

@@ -85,6 +85,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
 
     name: ClassVar[str] = "sac"
     label: ClassVar[str] = "SAC"
+    relabels: ClassVar[bool] = True
 
     hidden: Annotated[tuple[int, ...], POSITIVE] = (1024, 1024)
     """Widths of the hidden layers of actor and critics."""
@@ -190,7 +191,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     def learn(
         self, agent: SACAgent, objective: Objective[Any], objective_state: PyTree, batch: Transitions, key: RandomKey
     ) -> tuple[SACAgent, PyTree, Metrics]:
-        """Batch → model update → rewards → critic → actor → temperature → target."""
+        """Batch → model update → rewards → skills to learn under → critic → actor → temperature → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
         # As in DDPG: a part of the batch for each update of the objective; the agent learns from the last.
         parts = batch.split(objective.updates_per_step)
@@ -198,7 +199,9 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
             objective_state, metrics = objective.update(objective_state, _experience(part), update_key)
         batch = parts[-1]
-        objective_state, reward, reward_metrics = objective.reward(objective_state, _experience(batch), reward_key)
+        seen = _experience(batch)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
+        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
         reward = jax.lax.stop_gradient(reward)
         metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
 

@@ -46,6 +46,7 @@ class APS(AdamTrained, Objective[APSState]):
     own_unit: ClassVar[bool] = True
     reward_gradient: ClassVar[bool] = False
     infers_skill: ClassVar[bool] = True
+    reaches_goals: ClassVar[bool] = True
 
     dimension: Annotated[int, POSITIVE] = 10
     """Entries of a task vector w, and of the features φ."""
@@ -141,3 +142,10 @@ class APS(AdamTrained, Objective[APSState]):
             )
         length = jnp.sqrt(jnp.sum(task**2))
         return jnp.where(length > 0, task / jnp.where(length > 0, length, 1.0), 1 / math.sqrt(self.dimension))
+
+    def skill_for_goal(
+        self, state: APSState, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """φ̂(g): the task vector that agrees best with the features of the goal, from anywhere."""
+        del obs
+        return unit_rows(jax.vmap(state.features.params)(goal))

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Shaped
 from typing_extensions import Doc
@@ -85,6 +86,8 @@ class Objective(ABC, Generic[State]):
     """Weight of the policy's entropy where the policy learns in a world model's imagination; the backbone's if None."""
     infers_skill: ClassVar[bool] = False
     """Whether ``infer_skill`` can be called."""
+    reaches_goals: ClassVar[bool] = False
+    """Whether ``skill_for_goal`` can be called."""
     keeps_critic: ClassVar[bool] = False
     """Whether fine-tuning begins with the whole critic of pre-training, not with its trunk alone."""
     updates_per_step: ClassVar[int] = 1
@@ -106,6 +109,11 @@ class Objective(ABC, Generic[State]):
     def critic_width(self) -> int:
         """Outputs of a critic: one value, or successor features as long as a skill."""
         return self.skills.width if self.critic_head == "skill" else 1
+
+    @property
+    def relabels(self) -> bool:
+        """Whether ``relabel`` changes skills; only backbones that learn from replayed transitions can follow it."""
+        return False
 
     @property
     def skills(self) -> SkillSpace:
@@ -137,6 +145,14 @@ class Objective(ABC, Generic[State]):
     def reward(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Float[Array, " n"], Metrics]:
         """The reward of each of n transitions. The state may change: running moments, queues."""
 
+    def relabel(self, state: State, batch: Experience, key: RandomKey) -> Float[Array, "n z"]:
+        """The skill under which each row is learned by actor and critic; the one that acted unless ``relabels``.
+
+        Called after ``reward`` with the same batch and key, so that both can make the same random choices.
+        """
+        del state, key
+        return batch.skill
+
     def infer_skill(self, state: State, obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
         """The skill that explains task rewards seen at ``obs``, for methods that can tell."""
         del state, obs, reward
@@ -146,6 +162,21 @@ class Objective(ABC, Generic[State]):
         """How much each of k skills claims each state: a log density or log probability, for methods that have one."""
         del state, obs
         raise UserError(f"{self.name} keeps no score of states by skill; draw where its skills go instead.")
+
+    def skill_for_goal(
+        self, state: State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """The skill that leads from each state to its goal without further training, where ``reaches_goals``.
+
+        obs, goal: current states and goal states, as objectives see them. Unless a method knows better, the skill of
+        the highest ``score_skills`` at the goal, wherever it starts.
+        """
+        del obs
+        if not self.reaches_goals:
+            raise UserError(
+                f"{self.name} cannot tell which skill leads to a goal; choose a method that can, such as METRA."
+            )
+        return self.skills.all()[jnp.argmax(self.score_skills(state, goal), axis=-1)]
 
 
 class AdamTrained:

@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from skillscape.nets import MLP
 from skillscape.objectives.base import (
     AdamTrained,
     Adaptation,
@@ -20,26 +17,18 @@ from skillscape.objectives.base import (
     SkillCount,
     SkillSteps,
 )
-from skillscape.objectives.encoders import StateNet
+from skillscape.objectives.skill_contrast import ContrastNetworks, contrast_loss, skill_of_transition
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Box, Discrete, SkillSpace
-from skillscape.stats import Moments, particle_entropy, unit_rows
+from skillscape.stats import Moments, particle_entropy
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-
-
-class CICNetworks(eqx.Module):
-    """State net g, transition predictor p on (g(s), g(s')), skill net h."""
-
-    state: StateNet
-    predictor: MLP
-    skill: MLP
 
 
 class CICState(NamedTuple):
     """Networks, and the running moments of the distances."""
 
-    networks: TrainState[CICNetworks]
+    networks: TrainState[ContrastNetworks]
     distances: Moments
 
 
@@ -50,6 +39,7 @@ class CIC(AdamTrained, Objective[CICState]):
     name: ClassVar[str] = "cic"
     label: ClassVar[str] = "CIC"
     reward_gradient: ClassVar[bool] = False
+    reaches_goals: ClassVar[bool] = True
 
     number_of_skills: SkillCount = 10
     skill_dim: int = 0
@@ -97,24 +87,15 @@ class CIC(AdamTrained, Objective[CICState]):
 
     def init(self, key: RandomKey, spec: Spec) -> CICState:
         """Fresh networks; no distances seen."""
-        state_key, predictor_key, skill_key = jax.random.split(key, 3)
-        networks = CICNetworks(
-            state=StateNet.create(state_key, spec.obs_shape, self.hidden, self.feature_dim),
-            predictor=MLP.create(predictor_key, 2 * self.feature_dim, self.hidden, self.feature_dim),
-            skill=MLP.create(skill_key, self.skills.width, self.hidden, self.feature_dim),
-        )
+        networks = ContrastNetworks.create(key, spec.obs_shape, self.skills.width, self.hidden, self.feature_dim)
         return CICState(TrainState.create(self._transform, networks), Moments.create())
 
     def update(self, state: CICState, batch: Experience, key: RandomKey) -> tuple[CICState, Metrics]:
         """One InfoNCE step: row i's skill h(zᵢ) is to pick row i's transition p(g(s), g(s')) out of the batch."""
         del key
 
-        def loss(networks: CICNetworks) -> tuple[Float[Array, ""], Metrics]:
-            features = jax.vmap(networks.state)(batch.obs), jax.vmap(networks.state)(batch.next_obs)
-            keys = unit_rows(jax.vmap(networks.predictor)(jnp.concatenate(features, axis=-1)))
-            queries = unit_rows(jax.vmap(networks.skill)(batch.skill))
-            similarity = queries @ keys.T / self.temperature
-            contrast = -jnp.mean(jnp.diag(jax.nn.log_softmax(similarity, axis=-1)))
+        def loss(networks: ContrastNetworks) -> tuple[Float[Array, ""], Metrics]:
+            contrast = contrast_loss(networks, batch, self.temperature)
             return contrast, {"model_loss": contrast}
 
         networks, metrics = gradient_step(self._transform, loss, state.networks)
@@ -132,3 +113,9 @@ class CIC(AdamTrained, Objective[CICState]):
             sources, targets, state.distances, self.neighbours, scale="variance", floor=self.distance_floor
         )
         return CICState(state.networks, moments), reward, {"distance_variance": moments.variance}
+
+    def skill_for_goal(
+        self, state: CICState, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """The skill whose query h(z) is most similar to the key p(g(s), g(goal)) of a step from state to goal."""
+        return skill_of_transition(state.networks.params, obs, goal, self.skills)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Shaped
 from skillscape.nets import MLP
 from skillscape.objectives.encoders import ObsEncoder, StateNet, coarse_target, coarse_target_size
 from skillscape.objectives.latent_steps import (
-    LatentSteps,
+    ConstrainedSteps,
     constrained_loss,
     directions,
     follow_constraint,
@@ -54,7 +54,7 @@ class CSDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CSD(LatentSteps[CSDState]):
+class CSD(ConstrainedSteps[CSDState]):
     """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ d(s, s').
 
     d(s, s') = Σ ρ (s' − s − μ(s))² with ρ ∝ σ(s)⁻², scaled so that its geometric mean over the entries of s is one.
@@ -120,13 +120,9 @@ class CSD(LatentSteps[CSDState]):
         metrics = {**metrics, **more, "multiplier": multiplier, "distance": jnp.mean(distance)}
         return CSDState(representation, log_multiplier, changes), metrics
 
-    def reward(
-        self, state: CSDState, batch: Experience, key: RandomKey
-    ) -> tuple[CSDState, Float[Array, " n"], Metrics]:
-        """scale · (φ(s') − φ(s))·z, with z as ``latent_steps.directions`` has it."""
-        del key
-        steps = latent_steps(state.representation.params, batch)
-        return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
+    def represent(self, state: CSDState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n d"]:
+        """φ(s)."""
+        return jax.vmap(state.representation.params)(obs)
 
 
 def _changes(batch: Experience) -> Float[Array, "n d"]:

@@ -41,6 +41,7 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
 
     name: ClassVar[str] = "dads"
     label: ClassVar[str] = "DADS"
+    reaches_goals: ClassVar[bool] = True
 
     number_of_skills: SkillCount = 10
     hidden: Hidden = (128, 128)

@@ -36,6 +36,7 @@ class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
 
     name: ClassVar[str] = "diayn"
     label: ClassVar[str] = "DIAYN"
+    reaches_goals: ClassVar[bool] = True
     imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: SkillCount = 10

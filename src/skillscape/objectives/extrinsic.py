@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 from jaxtyping import Array, Float
 
 from skillscape.objectives.base import Objective, Scale
-from skillscape.skills import SkillSpace, skill_space
+from skillscape.skills import SkillKind, SkillSpace, skill_space
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
@@ -20,7 +20,7 @@ class Extrinsic(Objective[None]):
     name: ClassVar[str] = "extrinsic"
     label: ClassVar[str] = "task reward"
 
-    skill_kind: Literal["discrete", "sphere", "box", "none"] = "none"
+    skill_kind: SkillKind = "none"
     """Skill space of the pre-trained policy."""
     skill_width: int = 0
     """Length of the skill vectors of the pre-trained policy."""

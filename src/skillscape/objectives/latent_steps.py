@@ -1,24 +1,27 @@
-"""What METRA, CSD and their line share: skills as directions of steps in a representation, under a constraint.
+"""What METRA, CSD, LSD and CSF share: skills as directions of steps in a representation φ, r = (φ(s') − φ(s))·z.
 
 Park et al., METRA: Scalable Unsupervised RL with Metric-Aware Abstraction, ICLR 2024, and Park et al.,
-Controllability-Aware Unsupervised Skill Discovery, ICML 2023: both maximise (φ(s') − φ(s))·z under a bound on the
-length of the step, by dual gradient descent.
+Controllability-Aware Unsupervised Skill Discovery, ICML 2023, maximise the same under a bound on the length of the
+step, by dual gradient descent (``ConstrainedSteps``).
 """
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Pairs, Scale, SkillSteps
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Discrete, Sphere
-from skillscape.types import Experience, Metrics
+from skillscape.stats import unit_rows
+from skillscape.types import Experience, Metrics, RandomKey
 
 State = TypeVar("State")
 Measure = Literal["sum", "mean"]
@@ -35,6 +38,19 @@ def directions(skill: Float[Array, "n z"], kind: Literal["discrete", "continuous
         return skill
     number = skill.shape[-1]
     return (number * skill - 1) / max(number - 1, 1)
+
+
+def skill_towards(steps: Float[Array, "n d"], kind: Literal["discrete", "continuous"]) -> Float[Array, "n z"]:
+    """The skill whose direction is closest to each step.
+
+    The unit vector along it, equal entries where the step is zero; of one-hot skills the one on the largest entry,
+    whose direction agrees most with the step.
+    """
+    number = steps.shape[-1]
+    if kind == "discrete":
+        return jax.nn.one_hot(jnp.argmax(steps, axis=-1), number)
+    still = jnp.all(steps == 0, axis=-1, keepdims=True)
+    return jnp.where(still, 1 / math.sqrt(number), unit_rows(steps))
 
 
 def latent_steps(representation: StateNet, batch: Experience) -> Float[Array, "n d"]:
@@ -71,9 +87,10 @@ def follow_constraint(
 
 @dataclass(frozen=True)
 class LatentSteps(AdamTrained, Objective[State]):
-    """The settings of an objective of this line; a method says how long a step may be."""
+    """The settings and the reward of an objective of this line; a method says how φ is learned."""
 
     pairs: ClassVar[Pairs] = "one-step"
+    reaches_goals: ClassVar[bool] = True
 
     skill_kind: Literal["discrete", "continuous"] = "discrete"
     """One-hot skills, or directions: unit vectors."""
@@ -81,20 +98,50 @@ class LatentSteps(AdamTrained, Objective[State]):
     """Number of discrete skills, which is also the dimension of φ then."""
     dimension: Annotated[int, POSITIVE] = 2
     """Entries of a continuous skill, and of φ then."""
+    hidden: Hidden = (128, 128)
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+    reward_scale: float = 1.0
+    """Factor on the reward."""
+    resample_every: SkillSteps = None
+
+    @property
+    def skills(self) -> Discrete | Sphere:
+        """One-hot skills or unit vectors."""
+        return Discrete(self.number_of_skills) if self.skill_kind == "discrete" else Sphere(self.dimension)
+
+    @abstractmethod
+    def represent(self, state: State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n d"]:
+        """φ(s)."""
+
+    def reward(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Float[Array, " n"], Metrics]:
+        """scale · (φ(s') − φ(s))·z, with z as ``directions`` has it."""
+        del key
+        steps = self.represent(state, batch.next_obs) - self.represent(state, batch.obs)
+        return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
+
+    def skill_for_goal(
+        self, state: State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """The direction φ(g) − φ(s) as a unit vector, or the one-hot skill whose direction agrees most with it.
+
+        Reference: Park et al., METRA, ICLR 2024, for zero-shot goal reaching.
+        """
+        return skill_towards(self.represent(state, goal) - self.represent(state, obs), self.skill_kind)
+
+
+@dataclass(frozen=True)
+class ConstrainedSteps(LatentSteps[State]):
+    """The settings of an objective that bounds the length of a step by a Lagrange multiplier."""
+
     constraint: Measure = "sum"
     """Squares summed in ‖Δφ‖² and its bound (as the papers write), or averaged in both (the authors' codes)."""
     slack: Annotated[float, POSITIVE] = 1e-3
     """Slack ε: what a step shorter than allowed counts for at most."""
     initial_multiplier: Annotated[float, POSITIVE] = 30.0
     """Lagrange multiplier λ of the constraint at the start."""
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
     multiplier_learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Adam's learning rate for log λ."""
-    epsilon: Epsilon = 1e-3
-    reward_scale: float = 1.0
-    """Factor on the reward."""
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
@@ -108,11 +155,6 @@ class LatentSteps(AdamTrained, Objective[State]):
             multiplier_learning_rate=1e-4,
             epsilon=scale.epsilon,
         )
-
-    @property
-    def skills(self) -> Discrete | Sphere:
-        """One-hot skills or unit vectors."""
-        return Discrete(self.number_of_skills) if self.skill_kind == "discrete" else Sphere(self.dimension)
 
     @property
     def _multiplier_transform(self) -> optax.GradientTransformation:

@@ -8,12 +8,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from skillscape.objectives.encoders import StateNet
 from skillscape.objectives.latent_steps import (
-    LatentSteps,
+    ConstrainedSteps,
     constrained_loss,
     directions,
     follow_constraint,
@@ -31,7 +32,7 @@ class METRAState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class METRA(LatentSteps[METRAState]):
+class METRA(ConstrainedSteps[METRAState]):
     """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ 1, by dual gradient descent.
 
     s and s' are one step apart: with states further apart, representation and reward shrink by as much.
@@ -67,10 +68,6 @@ class METRA(LatentSteps[METRAState]):
         log_multiplier = follow_constraint(self._multiplier_transform, state.multiplier, metrics["constraint"])
         return METRAState(representation, log_multiplier), {**metrics, "multiplier": multiplier}
 
-    def reward(
-        self, state: METRAState, batch: Experience, key: RandomKey
-    ) -> tuple[METRAState, Float[Array, " n"], Metrics]:
-        """scale · (φ(s') − φ(s))·z, with z as ``directions`` has it."""
-        del key
-        steps = latent_steps(state.representation.params, batch)
-        return state, self.reward_scale * jnp.sum(steps * directions(batch.skill, self.skill_kind), axis=-1), {}
+    def represent(self, state: METRAState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n d"]:
+        """φ(s)."""
+        return jax.vmap(state.representation.params)(obs)

@@ -112,6 +112,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     name: ClassVar[str] = "sd3"
     label: ClassVar[str] = "SD3"
+    reaches_goals: ClassVar[bool] = True
     imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: SkillCount = 10

@@ -54,6 +54,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
 
     name: ClassVar[str] = "smm"
     label: ClassVar[str] = "SMM"
+    reaches_goals: ClassVar[bool] = True
 
     number_of_skills: SkillCount = 4
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)

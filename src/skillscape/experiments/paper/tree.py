@@ -13,7 +13,7 @@ from skillscape.objectives import registry, trainable
 @final
 @dataclass(frozen=True)
 class Tree(Comparison):
-    """The tree-like maze with 10 and with 20 skills."""
+    """SD3, DIAYN, DADS and CIC in the tree-like maze with 10 and with 20 skills; --methods becl cesd for others."""
 
     name = "tree"
     methods: Methods = ()
@@ -21,14 +21,13 @@ class Tree(Comparison):
 
     def grids(self) -> list[Grid]:
         """One comparison for each number of skills."""
+        methods = selected(self.methods, PAPER_METHODS)
+        name = "tree" if set(methods) <= set(PAPER_METHODS) else "tree-all"
         return [
             self.grid(
-                with_entropy(f"tree-{skills}", self.entropy),
+                with_entropy(f"{name}-{skills}", self.entropy),
                 "maze/square_tree",
-                [
-                    column(method, self.entropy, _skills(method, skills))
-                    for method in selected(self.methods, PAPER_METHODS)
-                ],
+                [column(method, self.entropy, _skills(method, skills)) for method in methods],
             )
             for skills in (10, 20)
         ]
@@ -37,5 +36,6 @@ class Tree(Comparison):
 def _skills(method: str, number: int) -> Pairs:
     """The number of skills as a setting; methods without skills, or with a continuum of them, have none."""
     choose("method", method, trainable(), "skillscape methods")
-    counts = any(field.name == "number_of_skills" for field in fields(registry()[method]))
+    kind = registry()[method]
+    counts = any(field.name == "number_of_skills" for field in fields(kind)) and kind().skills.count is not None
     return (("number_of_skills", number),) if counts else ()
