@@ -122,7 +122,7 @@ def test_steps_are_read_as_people_write_them(tmp_path, text):
 
 
 def test_half_a_step_is_refused(capsys):
-    assert "'2.5' is no whole number" in " ".join(" ".join(stopped(capsys, "pretrain diayn --steps 2.5")).split())
+    assert "'2.5' is not a whole number" in " ".join(" ".join(stopped(capsys, "pretrain diayn --steps 2.5")).split())
 
 
 # Folders
@@ -182,7 +182,7 @@ def test_every_seed_of_a_run_is_fine_tuned(tmp_path, capsys):
     run(f"pretrain diayn --env {ENV} --preset smoke --seed 3 --seeds 2 --out runs/x")
     run("finetune runs/x --out runs/y --skill 2")
     assert [config(tmp_path, f"y/seed_{seed}")["seed"] for seed in (3, 4)] == [3, 4]
-    assert "--seed is for one run" in refused(capsys, "finetune runs/x --out runs/z --seed 1")
+    assert "--seed applies to one run" in refused(capsys, "finetune runs/x --out runs/z --seed 1")
     assert not (tmp_path / "runs" / "z").exists()
 
 
@@ -371,15 +371,15 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --env.noise 0.1", "--env.noise is for walker, quadruped, jaco, gym/ID and images"),
         (f"pretrain diayn --env {ENV} --env.noise -1", "--env.noise must be zero or more, not -1.0"),
         ("pretrain diayn --env.kwargs a=1", "maze/square_a takes no keyword arguments: leave a out"),
-        (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs takes KEY=VALUE pairs, not 'a'"),
+        (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs cannot be 'a'; give KEY=VALUE pairs"),
         (f"pretrain diayn --env {ENV} --env.kwargs a=1", "does not take the keyword argument 'a'"),
         (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is kept with the run as JSON"),
         (f"pretrain diayn --env {ENV} --env.copies 0", "--env.copies must be between 1 and 256, not 0"),
         ("pretrain diayn --env.copies 2", "--env.copies is for backbones that learn from replay"),
         ("pretrain sd3 --objective.deviation-weight -1", "--objective.deviation-weight must be above zero"),
         ("pretrain cic --objective.temperature nan", "--objective.temperature must be a finite number"),
-        ("finetune", "Say which run to fine-tune, for example"),
-        ("finetune --task walker_walk", "Say which run to fine-tune, for example"),
+        ("finetune", "No run given; name one to fine-tune, for example"),
+        ("finetune --task walker_walk", "No run given; name one to fine-tune, for example"),
         ("finetune missing", "missing does not exist"),
         ("train --env walker", "walker has walker_stand, walker_walk"),
         ("train --env walker --task walker_fly", "walker_fly"),
@@ -393,7 +393,7 @@ def test_a_mistake_is_one_line_that_helps(capsys, tmp_path, arguments, answer):
 
 
 def test_no_method_is_a_mistake(capsys):
-    assert "Say which method to train" in stopped(capsys, "pretrain")[-1]
+    assert "No method given" in stopped(capsys, "pretrain")[-1]
 
 
 @pytest.mark.parametrize(

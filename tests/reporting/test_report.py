@@ -414,7 +414,7 @@ def test_the_command_prints_the_path_of_the_page(tmp_path, capsys):
 
 
 def test_no_folder_is_refused(capsys):
-    assert "Say which runs" in refused(capsys)
+    assert "No runs given" in refused(capsys)
 
 
 def test_a_missing_folder_is_refused(tmp_path, capsys):

@@ -121,7 +121,9 @@ def test_a_run_stopped_by_hand_saves_and_says_how_to_go_on(references, tmp_path)
     folder = tmp_path / "stopped"
     code, errors = train_until("diayn", folder, 5, signal.SIGINT)
     assert code == 130
-    assert errors.splitlines()[-1] == "skillscape: stopped and saved; run the same command with --resume to go on."
+    assert (
+        errors.splitlines()[-1] == "skillscape: interrupted and saved; run the same command with --resume to continue."
+    )
     assert "Traceback" not in errors
     saved = int(newest_arrays(folder).parent.name)
     assert saved == 400 * rows_of(folder)

@@ -1,4 +1,4 @@
-"""``skillscape methods``, ``envs`` and ``doctor``: what there is and what works."""
+"""``skillscape methods``, ``envs``, ``backbones`` and ``doctor``."""
 
 import tyro
 
@@ -15,7 +15,7 @@ def methods_command(arguments: list[str]) -> None:
 
 
 def _methods_options() -> None:
-    """List the methods that can be trained, one line each."""
+    """List the skill discovery methods, one line each."""
 
 
 def envs_command(arguments: list[str]) -> None:
@@ -35,15 +35,15 @@ def backbones_command(arguments: list[str]) -> None:
 
 
 def _backbones_options() -> None:
-    """List the RL algorithms that skills can be trained with, one line each."""
+    """List the RL algorithms (backbones), one line each."""
 
 
 def _envs_options() -> None:
-    """List the environments, one line each."""
+    """List the environments and their tasks, one line each."""
 
 
 def doctor_command(arguments: list[str]) -> None:
-    """Print every check as it is made; fail if one of them does."""
+    """Print the result of each check; raise an error if one fails."""
     from skillscape.doctor import examine
 
     tyro.cli(_doctor_options, args=arguments, prog="skillscape doctor")
@@ -55,8 +55,8 @@ def doctor_command(arguments: list[str]) -> None:
             f"{mark}  {check.name}: {check.detail}" + (f"\n      → {check.advice}" if check.advice else ""), flush=True
         )
     if failed:
-        raise UserError(f"{failed} check{'s' if failed > 1 else ''} failed; the arrows say what to do.")
+        raise UserError(f"{failed} check{'s' if failed > 1 else ''} failed; follow the advice after each arrow.")
 
 
 def _doctor_options() -> None:
-    """Load, reset and step every environment, check versions and rendering, and say what to install."""
+    """Check package versions, environments and rendering on this machine, and say what to install."""

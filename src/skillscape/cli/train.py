@@ -1,7 +1,7 @@
 """``skillscape pretrain``, ``finetune`` and ``train``: one set of options for every environment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -24,124 +24,102 @@ EnvKwargs = Annotated[tuple[str, ...], tyro.conf.arg(name="env.kwargs", metavar=
 EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
 
 
-@dataclass(frozen=True)
-class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions, EvaluationOptions]):
-    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+@dataclass(frozen=True, kw_only=True)
+class FreshOptions:
+    """Options of a run that begins with a new agent."""
+
+    env: str = DEFAULT_ENV
+    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID, …; `skillscape envs` lists them."""
+    kwargs: EnvKwargs = ()
+    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
+    copies: EnvCopies = 1
+    """Number of environment copies stepped in parallel, in [1, 256]; for backbones that learn from replay."""
+    backbone: BackboneFlag = None
+    """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
+    preset: str | None = None
+    """Named hyper-parameters: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper
+    or smoke on images. The first of each list is the default; --resume keeps the run's own settings."""
+    steps: Count | None = None
+    """Environment steps of the whole run; the preset's budget if not given, or with --resume the run's own."""
+    seed: int = 0
+    """Random seed; with --seeds, the first of consecutive seeds."""
+    seeds: int | None = None
+    """Number of seeds to train; several go to sub-folders seed_N. One, in the run folder itself, if not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Generic[BackboneOptions, EvaluationOptions]):
+    """Options of every command that trains."""
+
+    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
+    """Hyper-parameters of the backbone."""
+    evaluation: EvaluationOptions
+    """Evaluation interval and number of episodes."""
+    workers: int | None = None
+    """Seeds trained in parallel, for on-policy backbones; one per core if not given."""
+    log: tuple[str, ...] = ("tensorboard",)
+    """Loggers in addition to the CSV files: tensorboard, wandb."""
+    resume: bool = False
+    """Continue an interrupted run from its newest checkpoint; the results do not change."""
+    force: bool = False
+    """Delete the run in the folder, if there is one, and start again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(
+    TrainingOptions[BackboneOptions, EvaluationOptions],
+    FreshOptions,
+    Generic[ObjectiveOptions, BackboneOptions, EvaluationOptions],
+):
+    """Pre-train a method without task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     objective: ObjectiveOptions
-    """Settings of the method."""
-    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone."""
-    evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
-    env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
+    """Hyper-parameters of the method."""
     noise: EnvNoise = 0.0
-    """Standard deviation of Gaussian noise on the observations; not in maze/NAME."""
-    kwargs: EnvKwargs = ()
-    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
-    copies: EnvCopies = 1
-    """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
-    backbone: BackboneFlag = None
-    """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
-    preset: str | None = None
-    """Named settings: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper or smoke
-    on images. The first of each is the default; with --resume the run's own settings are."""
-    steps: Count | None = None
-    """Environment steps to take; as many as the preset says if not given, with --resume as many as the run has."""
+    """Standard deviation σ of Gaussian noise added to the observations; not available in maze/NAME."""
     snapshots: tuple[Count, ...] = ()
-    """Environment steps after which the agent is kept for fine-tuning, beside the last one."""
-    seed: int = 0
-    """Random seed, the first one if there are several."""
-    seeds: int | None = None
-    """Number of seeds to train: several each in a sub-folder of its own, one in the folder itself."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    """Environment steps at which the agent is saved for fine-tuning, in addition to the last step."""
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
 
 
-@dataclass(frozen=True)
-class FinetuneOptions(Generic[BackboneOptions, EvaluationOptions]):
-    """Learn a task with its reward, beginning with the agent of a pre-trained run. Ctrl-C saves; --resume goes on."""
+@dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(TrainingOptions[BackboneOptions, EvaluationOptions], Generic[BackboneOptions, EvaluationOptions]):
+    """Fine-tune a pre-trained agent on a task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
-    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone; by default those of the pre-training, set to learn a task."""
-    evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
+    """Run folder written by `skillscape pretrain`, with one seed or several."""
     task: str | None = None
-    """Task of the run's environment, such as walker_walk or reach:0,3; may be left out where there is a default."""
+    """Task of the run's environment, such as walker_walk or reach:0,3; optional where the environment has a default."""
     skill: str | None = None
-    """How the skill is chosen: prior (drawn as in pre-training), random (one that stays), constant, regress, grid,
-    infer, controller, or the index of a skill; the method's own rule if not given."""
+    """Skill selection: prior (resampled as in pre-training), random (one skill for the whole run), constant, regress,
+    grid, infer, controller, or the index of a skill; the method's default if not given."""
     snapshot: Count | None = None
-    """Environment step of the pre-training to begin with; its last if not given."""
+    """Pre-training step of the snapshot to fine-tune; the last one if not given."""
     steps: Count | None = None
-    """Environment steps to take; as many as the preset of the pre-training gives a task if not given."""
+    """Environment steps of the whole run; the fine-tuning budget of the pre-training's preset if not given."""
     seed: int | None = None
-    """Random seed; the run's own if not given."""
+    """Random seed; that of the pre-training if not given."""
     out: Path | None = None
-    """Run folder; runs/METHOD-TASK if not given. Never that of the pre-training."""
+    """Run folder, other than that of the pre-training; runs/METHOD-TASK if not given."""
     env: str | None = None
-    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
+    """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
 
-@dataclass(frozen=True)
-class TrainOptions(Generic[BackboneOptions, EvaluationOptions]):
-    """Learn a task with its reward from scratch: what fine-tuning is compared with. Ctrl-C saves; --resume goes on."""
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(
+    TrainingOptions[BackboneOptions, EvaluationOptions], FreshOptions, Generic[BackboneOptions, EvaluationOptions]
+):
+    """Learn a task from scratch, as a baseline. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
-    settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone."""
-    evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
-    env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
     task: str | None = None
-    """Task of the environment, such as walker_walk or reach; may be left out where there is a default."""
-    kwargs: EnvKwargs = ()
-    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
-    copies: EnvCopies = 1
-    """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
-    backbone: BackboneFlag = None
-    """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
-    preset: str | None = None
-    """Named settings, as for `skillscape pretrain`."""
-    steps: Count | None = None
-    """Environment steps to take; as many as the preset gives a task if not given."""
-    seed: int = 0
-    """Random seed, the first one if there are several."""
-    seeds: int | None = None
-    """Number of seeds to train: several each in a sub-folder of its own, one in the folder itself."""
-    workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    """Task of the environment, such as walker_walk or reach; optional where the environment has a default."""
     out: Path | None = None
     """Run folder; runs/BACKBONE-TASK if not given."""
-    log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
-    resume: bool = False
-    """Go on with a run that was stopped or killed."""
-    force: bool = False
-    """Replace a run that stands in the folder."""
 
 
 def pretrain_command(arguments: list[str]) -> None:
-    """Train a method; which settings there are depends on method, environment, backbone and preset."""
+    """Pre-train a method; its options depend on method, environment, backbone and preset."""
     from skillscape.configure import pretraining, standing_config
     from skillscape.envs.registry import family_of
     from skillscape.objectives import trainable
@@ -150,9 +128,9 @@ def pretrain_command(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape pretrain METHOD [--env ENV] [--steps N] [--seed S] [--seeds K] [--out DIR] …\n")
         print_table([(name, first_sentence(kind.__doc__)) for name, kind in methods.items()])
-        print("\n`skillscape pretrain METHOD --env ENV --help` lists every setting of a method in an environment.")
+        print("\n`skillscape pretrain METHOD --env ENV --help` lists every option of a method in an environment.")
         if not arguments:
-            raise UserError("Say which method to train, for example `skillscape pretrain sd3`.")
+            raise UserError("No method given; name one, for example `skillscape pretrain sd3`.")
         return
     method, *rest = arguments
     choose("method", method, methods, "skillscape methods")
@@ -160,17 +138,17 @@ def pretrain_command(arguments: list[str]) -> None:
     allow(env)
     out = Path(value_of(rest, "--out", "") or Path("runs") / f"{method}-{family_of(env).folder_name(env)}")
     standing = standing_config(out, env) if "--resume" in rest else None
-    base = pretraining(method, env, standing=standing, **_chosen(rest))
+    base = pretraining(method, env, standing=standing, **_preset_arguments(rest))
     generic: Any = PretrainOptions
     options = tyro.cli(
         generic[type(base.objective), type(base.backbone), type(base.evaluation)],
         args=rest,
         prog=f"skillscape pretrain {method}",
         default=PretrainOptions(
-            base.objective,
-            base.backbone,
-            base.evaluation,
-            env,
+            objective=base.objective,
+            settings=base.backbone,
+            evaluation=base.evaluation,
+            env=env,
             noise=base.noise,
             kwargs=_as_pairs(base.env_kwargs),
             copies=base.copies,
@@ -178,49 +156,47 @@ def pretrain_command(arguments: list[str]) -> None:
             seed=base.seed,
         ),
     )
-    _train([_configured(base, options, objective=options.objective)], options, out, "`skillscape evaluate {}`")
+    parts = {name: getattr(options, name) for name in ("objective", "noise", "snapshots")}
+    _train([_configured(base, options, **parts)], options, out, "`skillscape evaluate {}`")
 
 
 def finetune_command(arguments: list[str]) -> None:
-    """Fine-tune every seed of a run."""
+    """Fine-tune each seed of a pre-training."""
     from skillscape.api import load_seeds
     from skillscape.configure import finetuning_of, standing_config
     from skillscape.training.run import run_folders
 
     generic: Any = FinetuneOptions
-    named = positional(arguments, SWITCHES)
-    if named is None:
+    folder = positional(arguments, SWITCHES)
+    if folder is None:
         if _asks_for_help(arguments):
-            tyro.cli(generic[_Nothing, _Nothing], args=["--help"], prog="skillscape finetune")
-        raise UserError("Say which run to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
-    source = Path(named)
+            tyro.cli(generic[_NoSettings, _NoSettings], args=["--help"], prog="skillscape finetune")
+        raise UserError("No run given; name one to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
+    source = Path(folder)
     allow_run(source, _given(arguments, "--env"))
     allow(_given(arguments, "--task") or "")
     sources = load_seeds(source)
     several = run_folders(source) != [source]
     first = sources[0].config
-    resume, told = "--resume" in arguments, _given(arguments, "--out")
-    tuned = standing_config(Path(told)) if resume and told else None
-    task = first.named_task(_task(arguments, first.env) or (None if tuned is None else tuned.task))
+    resume, out_flag = "--resume" in arguments, _given(arguments, "--out")
+    resumed = standing_config(Path(out_flag)) if resume and out_flag else None
+    task = first.named_task(_task(arguments, first.env) or (None if resumed is None else resumed.task))
     place = first.family.folder_name(first.env)
     name = f"{place}-finetuned" if task == first.env else _as_folder(task, first)
-    out = Path(told or Path("runs") / f"{first.method}-{name}")
-    asked: dict[str, Any] = {
-        "skill": _given(arguments, "--skill"),
-        "snapshot": _count(arguments, "--snapshot"),
-    }
+    out = Path(out_flag or Path("runs") / f"{first.method}-{name}")
+    selection: dict[str, Any] = {"skill": _given(arguments, "--skill"), "snapshot": _count(arguments, "--snapshot")}
     bases = []
     for run in sources:
         standing = standing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
-        bases.append(finetuning_of(run, task, standing=standing, **asked))
+        bases.append(finetuning_of(run, task, standing=standing, **selection))
     options = tyro.cli(
         generic[type(bases[0].backbone), type(bases[0].evaluation)],
         args=arguments,
         prog="skillscape finetune",
-        default=FinetuneOptions(source, bases[0].backbone, bases[0].evaluation),
+        default=FinetuneOptions(run=source, settings=bases[0].backbone, evaluation=bases[0].evaluation),
     )
     if options.seed is not None and several:
-        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+        raise UserError(f"--seed applies to one run, but {source} holds {len(sources)} seeds; leave --seed out.")
     configs = [_configured(base, options) for base in bases]
     _train(configs, options, out, "`skillscape plot {}`", sources=sources, several=several)
 
@@ -231,19 +207,19 @@ def train_command(arguments: list[str]) -> None:
 
     env = value_of(arguments, "--env", DEFAULT_ENV)
     allow(env)
-    task, out, chosen = _task(arguments, env), _given(arguments, "--out"), _chosen(arguments)
-    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **chosen)))
+    task, out, preset = _task(arguments, env), _given(arguments, "--out"), _preset_arguments(arguments)
+    folder = Path(out or Path("runs") / _scratch_name(from_scratch(env, task, **preset)))
     standing = standing_config(folder, env) if "--resume" in arguments else None
-    base = from_scratch(env, task, standing=standing, **chosen)
+    base = from_scratch(env, task, standing=standing, **preset)
     generic: Any = TrainOptions
     options = tyro.cli(
         generic[type(base.backbone), type(base.evaluation)],
         args=arguments,
         prog="skillscape train",
         default=TrainOptions(
-            base.backbone,
-            base.evaluation,
-            env,
+            settings=base.backbone,
+            evaluation=base.evaluation,
+            env=env,
             kwargs=_as_pairs(base.env_kwargs),
             copies=base.copies,
             seed=base.seed,
@@ -253,8 +229,8 @@ def train_command(arguments: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Nothing:
-    """Settings that depend on the run: name it to see them."""
+class _NoSettings:
+    """Settings depend on the run; `skillscape finetune RUN --help` lists them."""
 
 
 def _given(arguments: list[str], flag: str) -> str | None:
@@ -266,22 +242,22 @@ def _asks_for_help(arguments: list[str]) -> bool:
 
 
 def _task(arguments: list[str], env: str) -> str | None:
-    """The task that is named; whoever asks for help need not know one."""
+    """The task given on the command line; with --help, the first one of the environment."""
     from skillscape.envs.registry import family_of
 
     return _given(arguments, "--task") or (family_of(env).tasks(env)[0] if _asks_for_help(arguments) else None)
 
 
 def _count(arguments: list[str], flag: str) -> int | None:
-    """A number that decides defaults; what is none is left for the parser to refuse."""
+    """A number that decides defaults; the parser refuses text that is not one."""
     try:
         return whole_number(value_of(arguments, flag, ""))
     except ValueError:
         return None
 
 
-def _chosen(arguments: list[str]) -> dict[str, Any]:
-    """What decides which settings there are, and their defaults."""
+def _preset_arguments(arguments: list[str]) -> dict[str, Any]:
+    """The options that decide the settings and their defaults."""
     return {
         "preset": _given(arguments, "--preset"),
         "backbone": _given(arguments, "--backbone"),
@@ -301,26 +277,21 @@ def _scratch_name(config: Any) -> str:  # noqa: ANN401  a RunConfig, whose modul
 
 
 def _as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
-    """A task as it stands in the name of a folder; one that does not name its body is told with the environment."""
+    """A task as part of a folder name, after the environment where the task does not name its domain."""
     place = config.family.folder_name(config.env)
     plain = task.replace("/", "-").replace(":", "-").replace(",", "-")
     return plain if plain.startswith(place.partition("-")[0]) else f"{place}-{plain}"
 
 
 def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
-    """The configuration with all that the command line says."""
+    """The configuration with the options of the command line."""
     from dataclasses import replace
 
-    told = {"backbone": options.settings, "evaluation": options.evaluation, **parts}
-    names = {field.name for field in fields(options)}
-    if "kwargs" in names:
-        told |= {"env_kwargs": keyword_arguments(options.kwargs), "copies": options.copies}
-    if "noise" in names:
-        told["noise"] = options.noise
-    if "snapshots" in names:
-        told["snapshots"] = options.snapshots
-    asked = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
-    return replace(base, **told, **asked)
+    values = {"backbone": options.settings, "evaluation": options.evaluation, **parts}
+    if isinstance(options, FreshOptions):
+        values |= {"env_kwargs": keyword_arguments(options.kwargs), "copies": options.copies}
+    given = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}
+    return replace(base, **values, **given)
 
 
 def _train(
@@ -339,16 +310,16 @@ def _train(
 
     seeds = len(configs) if sources is not None else options.seeds
     if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
+        raise UserError(f"--seeds must be at least 1, not {seeds}; leave it out to train one seed.")
     for name in options.log:
         choose("logger", name, LOGGERS)
     loggers = [LOGGERS[name]() for name in options.log]
-    every = list(configs) if sources is not None else of_seeds(configs, seeds)
-    progress = Progress(out, len(every))
+    per_seed = list(configs) if sources is not None else of_seeds(configs, seeds)
+    progress = Progress(out, len(per_seed))
     runs = launch(
-        every,
+        per_seed,
         out,
-        several=several if sources is not None else len(every) > 1,
+        several=several if sources is not None else len(per_seed) > 1,
         sources=sources,
         resume=options.resume,
         force=options.force,
@@ -357,4 +328,4 @@ def _train(
         on_start=progress.announce,
     )
     count = f"{len(runs)} seeds" if len(runs) > 1 else "1 seed"
-    progress.finish(f"trained {count} on {every[0].task or every[0].env}; see {advice.format(out)}")
+    progress.finish(f"trained {count} on {per_seed[0].task or per_seed[0].env}; see {advice.format(out)}")

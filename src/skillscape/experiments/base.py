@@ -10,7 +10,7 @@ from typing_extensions import Doc
 from skillscape.experiments.grid import Grid
 from skillscape.experiments.results import Results
 
-Seeds = Annotated[int, Doc("Number of seeds.")]
+Seeds = Annotated[int, Doc("Number of seeds per method.")]
 Preset = Annotated[str | None, Doc("Named settings, as for `skillscape pretrain`; its default if not given.")]
 Steps = Annotated[int | None, Doc("Environment steps of pre-training; the preset's if not given.")]
 
