@@ -69,8 +69,8 @@ def test_some_fields_are_replaced_and_the_others_kept():
         ({"xyzzy": 5}, "objective.xyzzy is not a setting of DIAYN; known are number_of_skills"),
         ({"number_of_skills": "five"}, "DIAYN.number_of_skills cannot be 'five'"),
         ({"number_of_skills": True}, "DIAYN.number_of_skills cannot be True"),
-        (DIAYN(5), "objective takes settings by their names, such as {'number_of_skills': …}, not DIAYN("),
-        (5, "objective takes settings by their names"),
+        (DIAYN(5), "objective cannot be DIAYN("),
+        (5, "objective cannot be 5; give settings by name"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(values, answer):
@@ -104,41 +104,41 @@ def test_what_no_file_can_hold_is_refused_by_its_name(value):
     ("theirs", "ours", "words"),
     [
         ({"steps": 1}, {"steps": 1}, []),
-        ({"steps": 100_000}, {"steps": 250_000}, ["steps: 100,000 in the run, 250,000 asked for"]),
+        ({"steps": 100_000}, {"steps": 250_000}, ["steps: 100,000 in the run, 250,000 given"]),
         # The snapshots follow from the steps.
-        ({"steps": 1, "snapshots": [1]}, {"steps": 2, "snapshots": []}, ["steps: 1 in the run, 2 asked for"]),
-        ({"snapshots": [1]}, {"snapshots": []}, ["snapshots: [1] in the run, [] asked for"]),
+        ({"steps": 1, "snapshots": [1]}, {"steps": 2, "snapshots": []}, ["steps: 1 in the run, 2 given"]),
+        ({"snapshots": [1]}, {"snapshots": []}, ["snapshots: [1] in the run, [] given"]),
         (
             {"objective": {"name": "sd3", "width": 8, "floor": None}},
             {"objective": {"name": "sd3", "width": 16, "floor": -1.0}},
-            ["objective.width: 8 in the run, 16 asked for", "objective.floor: none in the run, -1.0 asked for"],
+            ["objective.width: 8 in the run, 16 given", "objective.floor: none in the run, -1.0 given"],
         ),
         (
             {"objective": {"name": "sd3", "width": 8}},
             {"objective": {"name": "cic", "hidden": [8]}},
-            ["objective.name: sd3 in the run, cic asked for"],
+            ["objective.name: sd3 in the run, cic given"],
         ),
-        ({"objective": None}, {"objective": {"name": "cic"}}, ["objective: none in the run, cic asked for"]),
-        ({"phase": "a", "task": None}, {"phase": "b", "task": "c"}, ["phase: a in the run, b asked for"]),
+        ({"objective": None}, {"objective": {"name": "cic"}}, ["objective: none in the run, cic given"]),
+        ({"phase": "a", "task": None}, {"phase": "b", "task": "c"}, ["phase: a in the run, b given"]),
         (
             {"env": "x", "definition": {"walls": []}},
             {"env": "x", "definition": {"walls": [1]}},
-            ["the file of the environment has changed since"],
+            ["the file of the environment has changed"],
         ),
         # The layout follows from the maze.
         (
             {"env": "x", "definition": {"walls": []}},
             {"env": "y", "definition": {"walls": [1]}},
-            ["env: x in the run, y asked for"],
+            ["env: x in the run, y given"],
         ),
         (
             {"evaluation": {"every": 10, "episodes": 2}},
             {"evaluation": {"every": 10, "episodes": 3}},
-            ["evaluation.episodes: 2 in the run, 3 asked for"],
+            ["evaluation.episodes: 2 in the run, 3 given"],
         ),
-        ({"env_kwargs": {"g": 1}}, {"env_kwargs": {"g": 2}}, ["env_kwargs.g: 1 in the run, 2 asked for"]),
-        ({"env_kwargs": {"g": 1}}, {"env_kwargs": {}}, ["env_kwargs.g: 1 in the run, none asked for"]),
-        ({"env_kwargs": {}}, {"env_kwargs": {"g": 1}}, ["env_kwargs.g: none in the run, 1 asked for"]),
+        ({"env_kwargs": {"g": 1}}, {"env_kwargs": {"g": 2}}, ["env_kwargs.g: 1 in the run, 2 given"]),
+        ({"env_kwargs": {"g": 1}}, {"env_kwargs": {}}, ["env_kwargs.g: 1 in the run, none given"]),
+        ({"env_kwargs": {}}, {"env_kwargs": {"g": 1}}, ["env_kwargs.g: none in the run, 1 given"]),
     ],
 )
 def test_differences_are_named_with_both_values(theirs, ours, words):
@@ -150,6 +150,6 @@ def test_other_settings_are_refused_with_all_that_differs(tmp_path):
     with pytest.raises(UserError) as caught:
         check_unchanged(tmp_path, {"steps": 1, "seed": 2}, {"steps": 3, "seed": 4})
     assert str(caught.value) == (
-        f"{tmp_path} was trained with other settings (steps: 1 in the run, 3 asked for; seed: 2 in the run, 4 asked "
-        "for): resume it with its own, or choose another --out."
+        f"{tmp_path} was trained with other settings (steps: 1 in the run, 3 given; seed: 2 in the run, 4 given"
+        "); resume it with its own, or choose another --out."
     )

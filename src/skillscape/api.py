@@ -1,4 +1,4 @@
-"""What most users need from Python, for every environment: pre-train, fine-tune, train, load, evaluate, act."""
+"""The Python interface for every environment: pre-train, fine-tune, train, load, evaluate, act."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,11 +42,11 @@ def pretrain(
     seeds: int | None = None,
     **options: Unpack[PretrainOptions],
 ) -> Run | list[Run]:
-    """Train a method without reward, in the folder ``out``.
+    """Pre-train a method without task reward, in the folder ``out``.
 
-    ``method``: a name of `skillscape methods`, or an ``Objective``, taken as it is; ``env``: one of `skillscape envs`.
-    ``seeds``: how many runs to train, in ``out``/seed_0, seed_1, … if several; a list is returned. ``options``: see
-    ``PretrainOptions``, ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
+    ``method``: a name of `skillscape methods`, or an ``Objective``; ``env``: an ID of `skillscape envs`; ``seeds``:
+    number of runs, in ``out``/seed_0, seed_1, … if several, returned as a list. ``options``: see ``PretrainOptions``,
+    ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
     """
     trust(env)
     asked, launching = _split(options)
@@ -65,7 +65,7 @@ def train(
 def train(
     env: str, task: str | None = None, *, out: str | Path, seeds: int | None = None, **options: Unpack[TrainOptions]
 ) -> Run | list[Run]:
-    """Train on a task from scratch: what fine-tuning is compared with. ``task``: may be None where one is meant."""
+    """Train on a task from scratch, the baseline of fine-tuning. ``task``: the environment's default if None."""
     trust(env)
     asked, launching = _split(options)
     standing = configure.standing_config(Path(out), env) if launching.get("resume") else None
@@ -81,7 +81,7 @@ def finetune(
 def finetune(
     source: Source | Sequence[Run], task: str | None = None, *, out: str | Path, **options: Unpack[FinetuneOptions]
 ) -> Run | list[Run]:
-    """Fine-tune a pre-trained run on a task; of a list of runs each one, in ``out``/seed_N."""
+    """Fine-tune a pre-trained run on a task; a list of runs is fine-tuned in ``out``/seed_N."""
     several = not isinstance(source, (str, Path, Run))
     sources = list(source) if not isinstance(source, (str, Path, Run)) else [load(source)]
     trust(task or "")
@@ -96,7 +96,7 @@ def finetune(
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a run computes, and how it is launched."""
+    """The settings of a run, and the options of its launch."""
     launching = {name: value for name, value in options.items() if name in LaunchOptions.__annotations__}
     return {name: value for name, value in options.items() if name not in launching}, launching
 
@@ -109,14 +109,14 @@ def _launched(
     options: dict[str, Any],
 ) -> Run | list[Run]:
     if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
-    every = configure.of_seeds(configs, seeds)
+        raise UserError(f"seeds must be at least 1, not {seeds}; leave it out to train one seed.")
+    per_seed = configure.of_seeds(configs, seeds)
     callbacks = list(options.pop("callbacks", [TensorBoard()]))
     if options.pop("progress", True):
-        progress = Progress(Path(out), len(every))
+        progress = Progress(Path(out), len(per_seed))
         options |= {"on_start": progress.announce}
         callbacks.append(progress)
-    runs = launch(every, Path(out), several=len(every) > 1, sources=sources, callbacks=callbacks, **options)
+    runs = launch(per_seed, Path(out), several=len(per_seed) > 1, sources=sources, callbacks=callbacks, **options)
     return runs if seeds is not None else runs[0]
 
 
@@ -131,7 +131,7 @@ def load(source: Source) -> Run:
 
 
 def load_seeds(folder: str | Path) -> list[Run]:
-    """The run in a folder, or the runs of its seeds; a seed that cannot be read is left out with a warning."""
+    """The run in a folder, or the runs of its seeds; a seed that cannot be read is skipped with a warning."""
     return each_possible(run_folders(Path(folder)), Run)
 
 
@@ -142,7 +142,7 @@ def evaluate(source: Source, *, task: str | None = None, episodes: int | None = 
 
 
 def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> Float[ndarray, "k r t 2"]:
-    """Where stochastic episodes of every skill go in a maze, from its fixed start."""
+    """Positions of stochastic episodes of every skill in a maze, from its fixed start."""
     run = load(source)
     params = run.trained_policy().params
     return evaluators.maze_rollouts(run.config, run.spec, params, per_skill=per_skill, seed=seed)
@@ -151,9 +151,9 @@ def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> 
 def summarise_runs(runs: Sequence[Run], *, episodes: int | None = None) -> dict[str, Summary | None]:
     """Every measure over the seeds: mean, 95 % bootstrap interval (None for one seed), and each seed's value.
 
-    None for a measure that says nothing of the method. Runs that cannot be measured are left out with a warning.
+    None for a measure that does not apply to the method. Runs that cannot be evaluated are skipped with a warning.
     """
     if not runs:
-        raise UserError("There are no runs to summarise: give at least one.")
-    found = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
-    return {name: summarise_measured([measures[name] for measures in found]) for name in found[0]}
+        raise UserError("The list of runs is empty; give at least one run to summarise.")
+    measured = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
+    return {name: summarise_measured([measures[name] for measures in measured]) for name in measured[0]}

@@ -1,4 +1,4 @@
-"""From what a user asks for to the configuration of a run: a preset, resolved once, and what was asked in its place."""
+"""From the user's arguments to the configuration of a run: a preset, with the arguments in place of its settings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from skillscape.objectives.base import Objective
 from skillscape.training.run import Run, read_config, seed_folders
 
 Overrides: TypeAlias = Mapping[str, Any]
-"""Settings by name, with the values they have in place of the preset's."""
+"""Settings by name that replace those of the preset."""
 Method: TypeAlias = str | Objective[Any]
 BackboneChoice: TypeAlias = str | Backbone[Any, Any] | Overrides
 RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "copies", "snapshots", "finetuning_steps")
@@ -35,15 +35,17 @@ def pretraining(
     standing: RunConfig | None = None,
     **asked: Any,  # noqa: ANN401  fields of RunConfig: see RUN_SETTINGS; None leaves the preset's
 ) -> RunConfig:
-    """A pre-training. ``standing``: the run that goes on, whose settings hold where nothing else is asked for."""
+    """A pre-training. ``standing``: the run to resume, whose settings are the defaults."""
     if isinstance(objective, Objective):
         if method not in (objective.name, objective):
-            raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
+            raise UserError(
+                f"method is {method!r} but objective is {objective.name!r}; pass an objective of the same method."
+            )
         method, objective = objective, None
     if isinstance(method, str):
         choose("method", method, trainable(), "skillscape methods")
     else:
-        objectives.register(type(method))  # an object says that its class is wanted
+        objectives.register(type(method))  # passing an object registers its class
     name = method if isinstance(method, str) else method.name
     wanted = _backbone_name(backbone)
     own = _own(standing, "pretrain", preset, wanted)
@@ -68,7 +70,7 @@ def from_scratch(
     standing: RunConfig | None = None,
     **asked: Any,  # noqa: ANN401
 ) -> RunConfig:
-    """Training on a task without pre-training: what fine-tuning is compared with."""
+    """Training on a task without pre-training, the baseline of fine-tuning."""
     wanted = _backbone_name(backbone)
     own = _own(standing, "train", preset, wanted)
     if own is not None:
@@ -93,12 +95,12 @@ def finetuning(
     standing: RunConfig | None = None,
     **asked: Any,  # noqa: ANN401
 ) -> RunConfig:
-    """The fine-tuning on a task of what a pre-training has learned.
+    """The fine-tuning of a pre-trained agent on a task.
 
-    ``base``: the pre-training's configuration; ``source``: its name; ``snapshot``: the step of it to begin with.
+    ``base``: the pre-training's configuration; ``source``: its name; ``snapshot``: the step to start from.
     """
     if base.phase != "pretrain" or base.objective is None:
-        raise UserError(f"{source} was trained with a task's reward already; give a run of `skillscape pretrain`.")
+        raise UserError(f"{source} was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`.")
     tuned = standing if standing is not None and standing.phase == "finetune" else None
     if tuned is not None:
         skill, task = skill or tuned.skill, task or tuned.task
@@ -110,8 +112,8 @@ def finetuning(
         spec = base.spec()
         if task_backbone.objective_spec(spec) != base.backbone.objective_spec(spec):
             raise UserError(
-                f"{source} scored what fine-tuning does not compute, so no skill can be inferred from it; "
-                "choose --skill random, an index, or regress."
+                f"{source} was pre-trained on other objective features than fine-tuning computes, so --skill infer is "
+                "not available; choose --skill random, an index, or regress."
             )
     config = replace(
         base,
@@ -137,7 +139,7 @@ def finetuning_of(
     standing: RunConfig | None = None,
     **asked: Any,  # noqa: ANN401  see ``finetuning``
 ) -> RunConfig:
-    """The fine-tuning of a run that stands on disk; ``snapshot``: one that it has kept, its last if None."""
+    """The fine-tuning of a run on disk; ``snapshot``: the step of one of its snapshots, the last if None."""
     if snapshot is None and standing is not None:
         snapshot = standing.snapshot
     at = run.snapshot_step(snapshot)
@@ -145,36 +147,36 @@ def finetuning_of(
 
 
 def standing_config(out: Path, env: str | None = None) -> RunConfig | None:
-    """The configuration of the run that stands in ``out``, or of the first of its seeds; one elsewhere is refused."""
-    found = [out] if (out / "config.json").exists() else seed_folders(out)
-    if not found:
+    """The configuration of the run in ``out``, or of its first seed; a run in another environment is refused."""
+    folders = [out] if (out / "config.json").exists() else seed_folders(out)
+    if not folders:
         return None
     if env is not None:
-        check_unchanged(found[0], {"env": read_config(found[0]).get("env")}, {"env": env})
-    return Run(found[0]).config
+        check_unchanged(folders[0], {"env": read_config(folders[0]).get("env")}, {"env": env})
+    return Run(folders[0]).config
 
 
 def _backbone_name(backbone: BackboneChoice | None) -> str | None:
     if not isinstance(backbone, Backbone):
         return backbone if isinstance(backbone, str) else None
-    backbones.register(type(backbone))  # an object says that its class is wanted
+    backbones.register(type(backbone))  # passing an object registers its class
     return backbone.name
 
 
 def _own(standing: RunConfig | None, phase: Phase, preset: str | None, backbone: str | None) -> RunConfig | None:
-    """The configuration of a run that goes on, where its settings hold for all that is not asked for."""
+    """The configuration of the run to resume, if its settings are the defaults of this phase and backbone."""
     if standing is None or preset is not None or standing.phase != phase:
         return None
     if backbone not in (None, standing.backbone.name):
         return None
-    # A file that has changed is noticed when the two are compared; one that is gone was kept for this.
+    # A changed file is noticed when the configurations are compared; a deleted one is stored in the run.
     with suppress(UserError):
         return replace(standing, definition=_definition(standing.env))
     return standing
 
 
 def _definition(env: str) -> Any:  # noqa: ANN401
-    """What a run keeps of its environment, as its file gives it back."""
+    """The definition of an environment that a run stores, as JSON gives it back."""
     return json.loads(json.dumps(family_of(env).definition(env)))
 
 
@@ -186,25 +188,25 @@ def _from_preset(
     backbone: str | None,
     kwargs: Mapping[str, Any],
 ) -> RunConfig:
-    chosen = presets.get(method, family_of(env).benchmark(env, kwargs=kwargs), env, preset, backbone)
+    settings = presets.get(method, family_of(env).benchmark(env, kwargs=kwargs), env, preset, backbone)
     return RunConfig(
         phase=phase,
         env=env,
         task=None,
-        objective=chosen.objective,
-        backbone=chosen.backbone,
-        steps=chosen.steps,
-        evaluation=EvaluationConfig(chosen.evaluate_every, chosen.evaluation_episodes),
+        objective=settings.objective,
+        backbone=settings.backbone,
+        steps=settings.steps,
+        evaluation=EvaluationConfig(settings.evaluate_every, settings.evaluation_episodes),
         definition=_definition(env),
-        snapshots=chosen.snapshots if phase == "pretrain" else (),
-        finetuning_steps=chosen.finetuning_steps,
+        snapshots=settings.snapshots if phase == "pretrain" else (),
+        finetuning_steps=settings.finetuning_steps,
     )
 
 
 def _with(
     config: RunConfig, backbone: BackboneChoice | None, evaluation: Overrides | None, asked: Mapping[str, Any]
 ) -> RunConfig:
-    """A configuration with what was asked in place of the preset's."""
+    """A configuration with the given settings in place of the preset's."""
     for name in asked:
         if name not in RUN_SETTINGS:
             raise TypeError(f"{name!r} is not a setting of a run; known are {', '.join(RUN_SETTINGS)}.")
@@ -221,7 +223,7 @@ def _with(
 
 
 def of_seeds(configs: Sequence[RunConfig], seeds: int | None) -> list[RunConfig]:
-    """One configuration for each of several seeds, where there is one configuration for all of them."""
+    """One configuration per seed, counted upwards from the seed of a single configuration."""
     if seeds is None or len(configs) > 1:
         return list(configs)
     return [replace(configs[0], seed=configs[0].seed + index) for index in range(seeds)]

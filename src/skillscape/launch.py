@@ -1,4 +1,4 @@
-"""Launching runs: folders, what goes on and what begins, training, and the results; one path for every kind of run."""
+"""Launching runs: folders, checks, training and results; one path for every kind of run."""
 
 import os
 import shutil
@@ -37,15 +37,15 @@ def launch(
     callbacks: Sequence[Callback] = (),
     on_start: Callable[[], None] | None = None,
 ) -> list[Run]:
-    """Train runs that differ in their seed alone, in ``out`` itself or, where they are ``several``, in ``out``/seed_N.
+    """Train runs that differ in their seed alone, in ``out`` itself or, if ``several``, in ``out``/seed_N.
 
-    ``sources``: the pre-trainings that fine-tunings begin with. ``resume`` goes on with runs that stand there and
-    starts the missing ones; ``force`` replaces them. ``on_start`` is called when nothing stands in the way any more.
+    ``sources``: the pre-trainings of fine-tunings. ``resume`` continues existing runs and starts missing ones;
+    ``force`` deletes existing runs first. ``on_start`` is called when all checks have passed.
     """
     if resume and force:
         raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     if workers is not None and workers < 1:
-        raise UserError(f"--workers must be at least 1, not {workers}.")
+        raise UserError(f"--workers must be at least 1, not {workers}; leave it out to use one per core.")
     folders = _folders(out, [config.seed for config in configs], several)
     if sources:
         _check_apart(out, sources)
@@ -79,32 +79,34 @@ def launch(
 
 def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
     if not several:
-        if standing := len(seed_folders(out)):
+        if existing := len(seed_folders(out)):
             raise UserError(
-                f"{out} holds {counted(standing, 'seed')}; give --seeds, or choose another --out for one run."
+                f"{out} holds {counted(existing, 'seed')}; give --seeds, or choose another --out for one run."
             )
         return [out]
     if (out / "config.json").exists():
         raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
     if len(set(seeds)) < len(seeds):
-        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+        raise UserError(
+            f"Several runs have the same seed ({seeds}); leave the seed out to use that of each pre-training."
+        )
     return [out / f"seed_{seed}" for seed in seeds]
 
 
 def _check_apart(out: Path, sources: Sequence[Run]) -> None:
-    """Refuse to fine-tune into the folder of the pre-training, where nothing could be undone."""
+    """Refuse to fine-tune into the folder of the pre-training, which would overwrite it."""
     ours = out.resolve()
     for source in sources:
         theirs = source.folder.resolve()
         if ours == theirs or ours in theirs.parents or theirs in ours.parents:
             raise UserError(
-                f"The fine-tuning would be written to {out}, but the run that it begins with is {source.folder}; "
-                "choose a folder apart from it with --out."
+                f"The fine-tuning would be written to {out}, which overlaps its pre-training {source.folder}; choose "
+                "another --out."
             )
 
 
 def checked_spec(config: RunConfig) -> EnvSpec:
-    """Sizes of the environment; what cannot be trained is refused. An environment is made to know."""
+    """Shapes of the environment, which is built to read them; settings that cannot be trained are refused."""
     config.check()
     if not config.backbone.on_policy:
         spec = config.spec()
@@ -114,15 +116,15 @@ def checked_spec(config: RunConfig) -> EnvSpec:
         if not isinstance(env, JaxEnv):
             env.close()
             raise UserError(
-                f"{config.backbone.label} learns in environments that are written in JAX, such as maze/NAME, and "
-                f"{config.env} is not; choose another --backbone."
+                f"{config.backbone.label} needs an environment written in JAX, such as maze/NAME, and {config.env} is "
+                "not; choose another --backbone."
             )
     config.check_env(spec)
     return spec
 
 
 def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunState]:
-    """What training begins with; what cannot be trained is refused now, before any folder is made."""
+    """The initial state of training; settings that cannot be trained are refused before any folder is created."""
     spec = checked_spec(config)
     if source is None:
         return lambda: first_state(config, spec)
@@ -132,8 +134,8 @@ def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunSta
 
 def _resumed(folder: Path, config: RunConfig) -> Run:
     run = Run(folder)
-    # What a fine-tuning of it would take is not part of what the run itself computes.
-    ours, theirs = (replace(one, finetuning_steps=1).to_json() for one in (config, run.config))
+    # The budget of a later fine-tuning does not change this run.
+    ours, theirs = (replace(each, finetuning_steps=1).to_json() for each in (config, run.config))
     # A longer budget leaves the steps already taken valid where no replay buffer was sized for it.
     raised = config.backbone.on_policy and config.steps != run.config.steps
     if raised:
@@ -144,8 +146,8 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
         return run
     if config.steps < run.config.steps:
         raise UserError(
-            f"steps: {run.config.steps:,} in the run, {config.steps:,} asked for; the budget of {folder} can only be "
-            "raised on --resume."
+            f"--steps is {config.steps:,}, but {folder} has a budget of {run.config.steps:,}, which --resume can only "
+            "raise; give at least as many steps."
         )
     write_json(folder / "config.json", config.to_json())
     (folder / "results.json").unlink(missing_ok=True)
@@ -153,7 +155,7 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
 
 
 def _write_results(run: Run) -> None:
-    """The last evaluation as results.json; the replay buffer, which only training needs, is given up."""
+    """Write the last evaluation to results.json, and delete the replay buffer."""
     config = run.config
     last = {name: values[-1] for name, values in run.evaluation().items() if values}
     if last.get("step") != run.end:
@@ -182,15 +184,15 @@ def _write_results(run: Run) -> None:
         begins = config.trial_steps(run.spec)
         warnings.warn(
             Notice(
-                f"{run.folder}: nothing was learned in {config.steps:,} steps, since learning begins after "
-                f"{begins:,} of them and a complete episode; ask for more --steps."
+                f"{run.folder}: nothing was learned in {config.steps:,} steps, since the first update comes after "
+                f"{begins:,} of them and a complete episode; set more --steps."
             ),
             stacklevel=2,
         )
 
 
 def enable_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache folder, so that a second run starts at once."""
+    """Store compiled programs in the user's cache folder, so that later runs start faster."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillscape" / "jax"

@@ -9,22 +9,22 @@ from skillscape.training.callbacks import Callback
 
 
 class LaunchOptions(TypedDict, total=False):
-    """How runs are launched, whatever they compute."""
+    """Options of launching runs, which do not change their results."""
 
     resume: bool
-    """Go on with runs that stand there; their own settings hold where nothing else is given."""
+    """Continue interrupted runs; their own settings are the defaults."""
     force: bool
-    """Replace runs that stand there."""
+    """Delete existing runs in the folder and start again."""
     workers: int | None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    """Seeds trained in parallel, for on-policy backbones; one per core if not given."""
     callbacks: Sequence[Callback]
-    """Who hears of metrics and evaluations; TensorBoard if not given."""
+    """Callbacks for metrics and evaluations; TensorBoard if not given."""
     progress: bool
-    """Whether standard error tells how far the runs are; on if not given."""
+    """Whether to print progress on standard error; on if not given."""
 
 
 class TrainOptions(LaunchOptions, total=False):
-    """Settings of a run that begins from nothing; the preset's where they are not given."""
+    """Settings of a run with a new agent; by default the preset's."""
 
     preset: str | None
     """Named settings; the default of the environment's benchmark if None."""
@@ -42,19 +42,19 @@ class PretrainOptions(TrainOptions, total=False):
     """Settings of a pre-training."""
 
     objective: Objective[Any] | Overrides | None
-    """Settings of the method in place of the preset's, as flags do: ``{"number_of_skills": 5}``; or all of them."""
+    """Settings of the method in place of the preset's, such as ``{"number_of_skills": 5}``; or an ``Objective``."""
     noise: float
     snapshots: tuple[int, ...] | None
     finetuning_steps: int | None
 
 
 class FinetuneOptions(LaunchOptions, total=False):
-    """Settings of a fine-tuning; those of the pre-training where they are not given."""
+    """Settings of a fine-tuning; by default those of the pre-training."""
 
     skill: str | int | None
     """"prior", "random", "constant", "regress", "grid", "infer", "controller", or the index of a skill."""
     snapshot: int | None
-    """Step of the pre-training to begin with; its last if None."""
+    """Step of the pre-training's snapshot to start from; the last if None."""
     backbone: Overrides | None
     evaluation: Overrides | None
     steps: int | None

@@ -239,11 +239,11 @@ def test_a_fine_tuning_that_goes_on_keeps_what_is_not_said(capsys, tmp_path):
         run(f"finetune runs/x --out runs/y --resume {again}")
         assert config(tmp_path, "y") == before
     for flag, answer in (
-        ("--steps 1300", "steps: 1,200 in the run, 1,300 asked for"),
-        ("--skill random", "skill: 3 in the run, random asked for"),
-        ("--snapshot 2000", "snapshot: 800 in the run, 2,000 asked for"),
-        ("--task walker_walk", "task: walker_run in the run, walker_walk asked for"),
-        ("--backbone.batch-size 9", "backbone.batch_size: 8 in the run, 9 asked for"),
+        ("--steps 1300", "steps: 1,200 in the run, 1,300 given"),
+        ("--skill random", "skill: 3 in the run, random given"),
+        ("--snapshot 2000", "snapshot: 800 in the run, 2,000 given"),
+        ("--task walker_walk", "task: walker_run in the run, walker_walk given"),
+        ("--backbone.batch-size 9", "backbone.batch_size: 8 in the run, 9 given"),
     ):
         assert answer in refused(capsys, f"finetune runs/x --out runs/y --resume {flag}")
     assert config(tmp_path, "y") == before
@@ -259,15 +259,15 @@ def test_training_from_scratch_that_goes_on_keeps_its_task(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "answer"),
     [
-        (f"--env {ENV} --steps 1700", "steps: 1,600 in the run, 1,700 asked for"),
-        (f"--env {ENV} --objective.number-of-skills 5", "objective.number_of_skills: 16 in the run, 5 asked for"),
-        (f"--env {ENV} --env.noise 0.5", "noise: 0.0 in the run, 0.5 asked for"),
-        (f"--env {ENV} --env.kwargs ends=True", "env_kwargs.ends: none in the run, True asked for"),
-        (f"--env {ENV} --env.copies 2", "copies: 1 in the run, 2 asked for"),
-        (f"--env {ENV} --backbone sac", "backbone.name: ddpg in the run, sac asked for"),
-        (f"--env {ENV} --evaluation.episodes 3", "evaluation.episodes: 2 in the run, 3 asked for"),
-        (f"--env {ENV} --snapshots 700", "snapshots: [] in the run, [700] asked for"),
-        ("", f"env: {ENV} in the run, maze/square_a asked for"),
+        (f"--env {ENV} --steps 1700", "steps: 1,600 in the run, 1,700 given"),
+        (f"--env {ENV} --objective.number-of-skills 5", "objective.number_of_skills: 16 in the run, 5 given"),
+        (f"--env {ENV} --env.noise 0.5", "noise: 0.0 in the run, 0.5 given"),
+        (f"--env {ENV} --env.kwargs ends=True", "env_kwargs.ends: none in the run, True given"),
+        (f"--env {ENV} --env.copies 2", "copies: 1 in the run, 2 given"),
+        (f"--env {ENV} --backbone sac", "backbone.name: ddpg in the run, sac given"),
+        (f"--env {ENV} --evaluation.episodes 3", "evaluation.episodes: 2 in the run, 3 given"),
+        (f"--env {ENV} --snapshots 700", "snapshots: [] in the run, [700] given"),
+        ("", f"env: {ENV} in the run, maze/square_a given"),
     ],
 )
 def test_another_setting_is_refused_by_name_with_both_values(capsys, tmp_path, flags, answer):
@@ -280,11 +280,11 @@ def test_another_setting_is_refused_by_name_with_both_values(capsys, tmp_path, f
 @pytest.mark.parametrize(
     ("flags", "answer"),
     [
-        ("--seed 1", "seed: 0 in the run, 1 asked for"),
-        ("--env maze/square_b", "env: maze/square_a in the run, maze/square_b asked for"),
-        ("--objective.learning-rate 0.5", "objective.learning_rate: 0.001 in the run, 0.5 asked for"),
-        ("--backbone.clip 0.5", "backbone.clip: 0.2 in the run, 0.5 asked for"),
-        ("--steps 800", "steps: 1,600 in the run, 800 asked for"),
+        ("--seed 1", "seed: 0 in the run, 1 given"),
+        ("--env maze/square_b", "env: maze/square_a in the run, maze/square_b given"),
+        ("--objective.learning-rate 0.5", "objective.learning_rate: 0.001 in the run, 0.5 given"),
+        ("--backbone.clip 0.5", "backbone.clip: 0.2 in the run, 0.5 given"),
+        ("--steps 800", "steps: 1,600 in the run, 800 given"),
     ],
 )
 def test_a_run_in_a_maze_is_not_resumed_with_other_settings(capsys, tmp_path, flags, answer):
@@ -310,7 +310,7 @@ def test_a_run_of_an_earlier_version_is_refused_with_one_true_sentence(capsys, t
     (tmp_path / "runs" / "x" / "config.json").write_text(json.dumps({"format": told, "env": ENV}))
     before = files(tmp_path)
     assert refused(capsys, line) == (
-        "skillscape: runs/x: this run was written by an earlier version of skillscape, and only that one can read it."
+        "skillscape: runs/x: the run was written by an earlier version of skillscape; read it with that version."
     )
     assert files(tmp_path) == before
 
@@ -361,19 +361,19 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --backbone.gae-lambda -0.1", "--backbone.gae-lambda"),
         ("pretrain diayn --backbone sack", "There is no backbone 'sack': did you mean 'sac'?"),
         ("pretrain diayn --backbone sac --env gym/toys:Pictured-v0", "shows images, which SAC does not learn from"),
-        (f"pretrain diayn --backbone ppo --env {ENV}", "PPO learns in environments that are written in JAX"),
+        (f"pretrain diayn --backbone ppo --env {ENV}", "PPO needs an environment written in JAX"),
         ("pretrain diayn --evaluation.every 0", "--evaluation.every must be above zero"),
-        ("pretrain diayn --evaluation.episodes 1", "--evaluation.episodes must be at least 2 in a maze"),
+        ("pretrain diayn --evaluation.episodes 1", "--evaluation.episodes is 1, but a maze needs 2 or more"),
         ("pretrain diayn --evaluation.episodes 10001", "--evaluation.episodes must be between 1 and 10,000"),
         ("pretrain diayn --snapshots 2501", "--snapshots 2501 falls within an iteration of 2,500 steps"),
-        ("pretrain diayn --snapshots 500000", "--snapshots 500000 is never reached: --steps is 250,000"),
+        ("pretrain diayn --snapshots 500000", "--snapshots 500000 is beyond --steps 250,000"),
         ("pretrain diayn --snapshots -1", "--snapshots must be steps above zero, not -1"),
         ("pretrain diayn --env.noise 0.1", "--env.noise is for walker, quadruped, jaco, gym/ID and images"),
         (f"pretrain diayn --env {ENV} --env.noise -1", "--env.noise must be zero or more, not -1.0"),
         ("pretrain diayn --env.kwargs a=1", "maze/square_a takes no keyword arguments: leave a out"),
         (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs cannot be 'a'; give KEY=VALUE pairs"),
         (f"pretrain diayn --env {ENV} --env.kwargs a=1", "does not take the keyword argument 'a'"),
-        (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is kept with the run as JSON"),
+        (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is stored as JSON"),
         (f"pretrain diayn --env {ENV} --env.copies 0", "--env.copies must be between 1 and 256, not 0"),
         ("pretrain diayn --env.copies 2", "--env.copies is for backbones that learn from replay"),
         ("pretrain sd3 --objective.deviation-weight -1", "--objective.deviation-weight must be above zero"),
@@ -454,7 +454,7 @@ def test_tasks_of_mazes_are_cells(capsys, tmp_path):
 def test_what_was_trained_on_a_task_already_is_not_fine_tuned(capsys):
     run(f"pretrain diayn --env {ENV} --preset smoke --out runs/x")
     run("finetune runs/x --out runs/y")
-    assert "y was trained with a task's reward already; give a run of `skillscape pretrain`" in (
+    assert "y was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`" in (
         refused(capsys, "finetune runs/y --out runs/z")
     )
 
@@ -463,7 +463,7 @@ def test_what_was_trained_on_a_task_already_is_not_fine_tuned(capsys):
 def test_a_fine_tuning_never_replaces_its_source(capsys, tmp_path, flags):
     run(f"pretrain diayn --env {ENV} --preset smoke --out runs/x")
     line = refused(capsys, f"finetune runs/x --out runs/x {flags}")
-    assert "choose a folder apart from it with --out" in line
+    assert "which overlaps its pre-training" in line
     assert config(tmp_path, "x")["phase"] == "pretrain"
 
 

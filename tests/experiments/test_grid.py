@@ -251,7 +251,7 @@ def test_two_mazes_of_the_same_name_are_not_one(tmp_path):
         ({"evaluation": (("often", 1),)}, "evaluation.often is not a setting"),
         ({"envs": ("maze/square_a",), "variants": (variant("sd3", noise=0.1),)}, "--env.noise is for walker"),
         ({"envs": ("maze/square_a",), "steps": 5}, "below one iteration"),
-        ({"variants": (variant("sd3", backbone="ppo"),)}, "PPO learns in environments that are written in JAX"),
+        ({"variants": (variant("sd3", backbone="ppo"),)}, "PPO needs an environment written in JAX"),
         ({"copies": 1000}, "copies must be between 1 and 256"),
         ({"seeds": tuple(range(100_000))}, "The grid has more than 100,000 runs"),
     ],

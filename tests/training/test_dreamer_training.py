@@ -101,7 +101,7 @@ def test_it_learns_once_for_every_tenth_step_and_changes_every_part(whole):
     assert np.all(np.isfinite(run.metrics()["reward"]))
 
 
-# It is saved in the middle of an episode with a policy that has changed since it began, or between two episodes.
+# It is saved in the middle of an episode with a policy that has changed it began, or between two episodes.
 @pytest.mark.parametrize(
     ("name", "lived"),
     [

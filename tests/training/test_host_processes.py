@@ -220,8 +220,8 @@ def files(folder):
     [
         (["--task", "walker_walk"], "has one task, itself, and walker_walk is another"),
         (["--task", "gym/toys:Toy-v0"], "has one task, itself"),
-        (["--task", ENV, "--snapshot", "77"], "has no snapshot of step 77; it has 1000"),
-        (["--task", ENV, "--skill", "16"], "no skill 16: the run has skills 0 to 15"),
+        (["--task", ENV, "--snapshot", "77"], "has no snapshot of step 77; choose one of 1000"),
+        (["--task", ENV, "--skill", "16"], "no skill 16; choose one from 0 to 15"),
         (["--task", ENV, "--skill", "best"], "--skill cannot be 'best'"),
         (["--task", ENV, "--steps", "0"], "--steps must be above zero"),
         (["--task", ENV, "--env", "gym/Pendulum-v1"], f"was trained on {ENV}; give that ID"),
@@ -265,7 +265,7 @@ def resuming(folder, *flags):
 
 def test_a_folder_in_the_way_is_kept(capsys, half_done):
     before = files(half_done)
-    assert "add --resume (resume=True) to go on with it" in refused(capsys, *resuming(half_done))
+    assert "add --resume (resume=True) to continue it" in refused(capsys, *resuming(half_done))
     assert files(half_done) == before
 
 

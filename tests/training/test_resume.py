@@ -139,7 +139,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_once_there_is_room(refe
     assert "Traceback" not in limited.stderr
     # Whichever file of an evaluation is the first that is too large.
     told = limited.stderr.splitlines()[-1]
-    assert "earlier checkpoints are untouched" in told or ("so training stopped; " in told and "--resume" in told)
+    assert "earlier checkpoints are intact" in told or ("so training stopped; " in told and "--resume" in told)
     assert train("diayn", folder, "--resume").returncode == 0
     assert_same(folder, references("diayn"))
 
