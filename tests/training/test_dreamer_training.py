@@ -185,7 +185,7 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
     on_replayed = replace(TINY, reward_on="replayed")
     scored = replace(CONFIG, objective=APS(3, (4,), neighbours=2), backbone=on_replayed, steps=60)
     source = train(tmp_path / "source", scored)
-    with pytest.raises(UserError, match="no skill can be inferred"):
+    with pytest.raises(UserError, match="--skill infer is not available"):
         finetuning_of(source, CONFIG.env, steps=50)
     assert finetuning_of(source, CONFIG.env, skill="random", steps=50).skill == "random"
 
