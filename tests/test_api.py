@@ -104,10 +104,10 @@ def test_a_summary_over_one_run_is_that_run_without_an_interval(run):
 
 def test_a_summary_leaves_out_what_cannot_be_measured(run, tmp_path):
     empty = Run.create(tmp_path / "empty", run.config)
-    with pytest.warns(LeftOut, match="left out: .*empty holds no checkpoint yet"):
+    with pytest.warns(LeftOut, match="left out: .*empty has no checkpoint yet"):
         summaries = skillscape.summarise_runs([empty, run])
     assert summaries["reach"].per_seed == (run.results["measures"]["reach"],)
-    with pytest.raises(skillscape.UserError, match="There are no runs to summarise"):
+    with pytest.raises(skillscape.UserError, match="The list of runs is empty"):
         skillscape.summarise_runs([])
 
 

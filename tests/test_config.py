@@ -146,13 +146,13 @@ def test_a_wrong_field_or_type_is_refused(part, name, value):
 
 @pytest.mark.parametrize("told", EARLIER)
 def test_the_configuration_of_an_earlier_version_is_called_that(told):
-    with pytest.raises(UserError, match="written by an earlier version of skillscape, and only that one can read it"):
+    with pytest.raises(UserError, match="written by an earlier version of skillscape; read it with that version"):
         RunConfig.from_json({"format": told, "objective": {"name": "diayn"}})
 
 
 @pytest.mark.parametrize("values", [{}, {"format": None}, {"format": ["skillscape-run-2"]}])
 def test_what_is_no_configuration_is_called_that(values):
-    with pytest.raises(UserError, match="not the configuration of a run"):
+    with pytest.raises(UserError, match=r"config\.json has the format"):
         RunConfig.from_json(values)
 
 
@@ -185,7 +185,7 @@ def test_what_is_not_registered_is_neither_imported_nor_guessed(tmp_path, monkey
         ({"finetuning_steps": 0}, "--finetuning-steps must be above zero"),
         ({"evaluation": EvaluationConfig(0, 1)}, r"--evaluation\.every"),
         ({"evaluation": EvaluationConfig(1, 0)}, r"--evaluation\.episodes"),
-        ({"evaluation": EvaluationConfig(1, 1)}, r"--evaluation\.episodes must be at least 2 in a maze"),
+        ({"evaluation": EvaluationConfig(1, 1)}, r"--evaluation\.episodes is 1, but a maze needs 2 or more"),
         ({"backbone": PPO(episodes=0)}, r"--backbone\.episodes"),
         ({"objective": SD3(number_of_skills=0)}, r"--objective\.number-of-skills"),
         ({"skill": "99"}, "There is no skill 99"),
@@ -201,12 +201,12 @@ def test_what_cannot_be_trained_anywhere_is_refused(changes, answer):
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
-        ({"steps": 399}, r"--steps 399 is below one iteration of 400 steps \(8 episodes of 50\)"),
-        ({"snapshots": (400, 600)}, "--snapshots 600 falls within an iteration of 400 steps; choose a multiple"),
-        ({"snapshots": (4000,)}, "--snapshots 4000 is never reached: --steps is 2,000"),
-        ({"copies": 2}, r"--env\.copies is for backbones that learn from replay; PPO steps"),
+        ({"steps": 399}, r"--steps is 399, but one iteration takes 400 \(8 episodes of 50\)"),
+        ({"snapshots": (400, 600)}, "--snapshots 600 is not a multiple of an iteration of 400 steps"),
+        ({"snapshots": (4000,)}, "--snapshots 4000 is beyond --steps 2,000"),
+        ({"copies": 2}, r"--env\.copies is 2, but PPO does not learn from replay"),
         ({"backbone": PPO(episodes=8, minibatches=401)}, r"set --backbone\.minibatches to at most 400\."),
-        ({"skill": "regress", "steps": 400}, "--skill regress judges skills by the 400 steps before learning begins"),
+        ({"skill": "regress", "steps": 400}, "--skill regress selects a skill from the warm-up data of 400 steps"),
     ],
 )
 def test_what_cannot_be_trained_in_a_maze_is_refused(changes, answer):
@@ -219,8 +219,8 @@ def test_what_cannot_be_trained_in_a_maze_is_refused(changes, answer):
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
-        ({"snapshots": (3000,)}, "--snapshots 3000 is never reached"),
-        ({"skill": "regress", "steps": 20}, "--skill regress judges skills by the 1,000 steps before learning begins"),
+        ({"snapshots": (3000,)}, "--snapshots 3000 is beyond --steps"),
+        ({"skill": "regress", "steps": 20}, "--skill regress selects a skill from the warm-up data of 1,000 steps"),
     ],
 )
 def test_what_cannot_be_trained_on_a_host_is_refused(changes, answer):
@@ -251,7 +251,7 @@ def test_snapshots_where_something_is_due_and_copies_with_replay_are_fine():
 
 @pytest.mark.parametrize("value", [{1, 2}, b"bytes", float("nan")])
 def test_arguments_that_a_file_cannot_hold_are_refused(value):
-    with pytest.raises(UserError, match=r"--env\.kwargs is kept with the run as JSON"):
+    with pytest.raises(UserError, match=r"--env\.kwargs is stored as JSON"):
         replace(configuration(), env_kwargs={"a": value})
 
 

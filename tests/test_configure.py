@@ -63,7 +63,7 @@ def test_a_whole_objective_or_backbone_is_taken_as_it_is(tmp_path):
 def test_a_whole_objective_can_stand_beside_its_name_and_no_other(tmp_path):
     asked = DIAYN(number_of_skills=3)
     assert pretraining("diayn", "walker", objective=asked).objective == asked
-    with pytest.raises(UserError, match="'diayn' is not that of 'dads'"):
+    with pytest.raises(UserError, match="method is 'dads' but objective is 'diayn'"):
         pretraining("dads", "walker", objective=asked)
 
 
@@ -111,8 +111,8 @@ def test_fine_tuning_takes_overrides(source, tmp_path):
     [
         ({"objective": {"number_of_skils": 5}}, "did you mean 'number_of_skills'"),
         ({"objective": {"number_of_skills": "5"}}, "SD3.number_of_skills cannot be '5'"),
-        ({"objective": 5}, "objective takes settings by their names"),
-        ({"objective": DIAYN()}, "'diayn' is not that of 'sd3'"),
+        ({"objective": 5}, "objective cannot be 5; give settings by name"),
+        ({"objective": DIAYN()}, "method is 'sd3' but objective is 'diayn'"),
         ({"backbone": {"learning_rates": 1.0}}, "backbone.learning_rates is not a setting of"),
         ({"backbone": {"learning_rate": -1.0}}, "--backbone.learning-rate must be above zero"),
         ({"objective": {"number_of_skills": 0}}, "must be above zero"),
@@ -122,11 +122,11 @@ def test_fine_tuning_takes_overrides(source, tmp_path):
         ({"backbone": "dpg"}, "There is no backbone 'dpg': did you mean 'ddpg'"),
         ({"steps": 0}, "--steps must be above zero"),
         ({"seed": -1}, "--seed must be between"),
-        ({"seeds": 0}, "--seeds must be at least 1"),
+        ({"seeds": 0}, "seeds must be at least 1"),
         ({"workers": 0}, "--workers must be at least 1"),
         ({"noise": -1.0}, "--env.noise must be zero or more"),
         ({"copies": 0}, "--env.copies must be between 1 and 256"),
-        ({"env_kwargs": {"ends": object()}}, "--env.kwargs is kept with the run as JSON"),
+        ({"env_kwargs": {"ends": object()}}, "--env.kwargs is stored as JSON"),
         ({"resume": True, "force": True}, "exclude each other"),
     ],
 )
@@ -145,8 +145,8 @@ def test_what_does_not_fit_is_one_sentence_and_leaves_no_folder(tmp_path, env, g
         ("diayn", "Pendulum-v1", {}, "did you mean 'gym/Pendulum-v1'"),
         ("diayn", MAZE, {"noise": 0.1}, r"--env\.noise is for .*, not for maze/square_a"),
         ("diayn", MAZE, {"env_kwargs": {"a": 1}}, "maze/square_a takes no keyword arguments: leave a out"),
-        ("diayn", MAZE, {"copies": 2}, r"--env\.copies is for backbones that learn from replay"),
-        ("diayn", ENV, {"backbone": PPO()}, "PPO learns in environments that are written in JAX"),
+        ("diayn", MAZE, {"copies": 2}, r"--env\.copies is 2, but PPO does not learn from replay"),
+        ("diayn", ENV, {"backbone": PPO()}, "PPO needs an environment written in JAX"),
         ("diayn", "gym/toys:Pictured-v0", {"backbone": "ddpg"}, "shows images, which DDPG does not learn from"),
         ("diayn", "gym/toys:Pictured-v0", {"backbone": "sac"}, "shows images, which SAC does not learn from"),
         ("diayn", "gym/toys:Nothing-v0", {}, "Nothing-v0"),
@@ -246,7 +246,9 @@ def test_the_budget_of_a_maze_can_be_raised_and_with_replay_not(tmp_path):
     pretrain("diayn", MAZE, out=tmp_path / "maze", preset="smoke", steps=1600)
     run = pretrain("diayn", MAZE, out=tmp_path / "maze", steps=2400, resume=True)
     assert run.config.steps == 2400
-    with pytest.raises(UserError, match=r"steps: 2,400 in the run, 1,600 asked for; .* can only be raised on --resume"):
+    with pytest.raises(
+        UserError, match=r"--steps is 1,600, but .* has a budget of 2,400, which --resume can only raise"
+    ):
         pretrain("diayn", MAZE, out=tmp_path / "maze", steps=1600, resume=True)
     for env, options in ((ENV, {}), (MAZE, {"backbone": "sac"})):
         out = tmp_path / env.replace("/", "-")
@@ -318,7 +320,7 @@ def test_a_maze_that_was_drawn_anew_is_noticed_and_one_that_is_gone_was_kept(tmp
         lambda: pretrain("diayn", env, out=tmp_path / "run", resume=True),
         lambda: train(env, out=tmp_path / "alone", resume=True),
     ):
-        with pytest.raises(UserError, match="the file of the environment has changed since"):
+        with pytest.raises(UserError, match="the file of the environment has changed"):
             resume()
     drawing.unlink()
     assert pretrain("diayn", env, out=tmp_path / "run", resume=True).config == first.config
@@ -402,7 +404,7 @@ def test_what_was_trained_on_a_task_already_is_not_fine_tuned(source, tmp_path):
     tuned = finetune(source, out=tmp_path / "tuned")
     alone = train(ENV, out=tmp_path / "alone", preset="smoke")
     for run in (tuned, alone):
-        with pytest.raises(UserError, match="with a task's reward already; give a run of `skillscape pretrain`"):
+        with pytest.raises(UserError, match="on a task reward, not pre-trained; give a run of `skillscape pretrain`"):
             finetune(run, out=tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
@@ -412,7 +414,7 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute():
     told = {"source": "aps", "snapshot": 5}
     assert finetuning(base, **told).strategy.infers
     other = replace(base, backbone=overridden(base.backbone, {"objective": {"reward_on": "replayed"}}, "backbone"))
-    with pytest.raises(UserError, match="aps scored what fine-tuning does not compute, so no skill can be inferred"):
+    with pytest.raises(UserError, match="aps was pre-trained on other objective features"):
         finetuning(other, **told)
     assert not finetuning(other, skill="random", **told).strategy.infers
 
@@ -455,7 +457,7 @@ def test_mazes_have_tasks_too(tmp_path, env):
 def test_a_fine_tuning_never_writes_into_its_source(source, tmp_path, place, option):
     (tmp_path / "link").symlink_to(source)
     before = {path: path.read_bytes() for path in sorted(source.rglob("*")) if path.is_file()}
-    with pytest.raises(UserError, match="choose a folder apart from it"):
+    with pytest.raises(UserError, match="which overlaps its pre-training"):
         finetune(source, out=tmp_path / place, **option)
     assert {path: path.read_bytes() for path in sorted(source.rglob("*")) if path.is_file()} == before
     assert json.loads((source / "config.json").read_text())["phase"] == "pretrain"
@@ -466,7 +468,7 @@ def test_several_seeds_are_fine_tuned_in_folders_of_their_own_and_keep_their_see
     tuned = finetune(runs, out=tmp_path / "tuned")
     assert [run.folder for run in tuned] == [tmp_path / "tuned" / f"seed_{seed}" for seed in (4, 5)]
     assert [run.config.seed for run in tuned] == [4, 5]
-    with pytest.raises(UserError, match="--seed is for one run; the seeds of several runs are their own"):
+    with pytest.raises(UserError, match="Several runs have the same seed"):
         finetune(runs, out=tmp_path / "other", seed=1)
     assert not (tmp_path / "other").exists()
     (alone,) = finetune(runs[:1], out=tmp_path / "alone", seed=1)

@@ -45,7 +45,7 @@ def test_a_healthy_machine(drawing):
     [
         (subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: no library"), "ImportError: no library"),
         (subprocess.CompletedProcess([], -11, "", ""), "exit code -11"),
-        (subprocess.TimeoutExpired([], 120), "no picture after 120 s"),
+        (subprocess.TimeoutExpired([], 120), "no image after 120 s"),
     ],
 )
 def test_drawing_is_optional_and_says_what_to_install(drawing, monkeypatch, result, detail):
@@ -134,4 +134,4 @@ def test_drawing_for_real():
     for backend in ("egl", "osmesa"):
         ok, detail, advice = doctor._check_rendering(backend)
         assert ok
-        assert (detail == "draws") == (advice == "")
+        assert (detail == "renders") == (advice == "")

@@ -102,7 +102,7 @@ def test_snapshots_are_kept_where_they_were_asked_for_and_can_be_begun_with(tmp_
     for ours, theirs in zip(weights, kept, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert (weights[0] != weights[1]).any()
-    with pytest.raises(UserError, match=r"has no snapshot of step 8; it has 7, 1004, 1010\."):
+    with pytest.raises(UserError, match=r"has no snapshot of step 8; choose one of 7, 1004, 1010\."):
         finetune(run, out=tmp_path / "never", snapshot=8)
     assert not (tmp_path / "never").exists()
 
@@ -361,7 +361,9 @@ def test_an_environment_gets_its_arguments_and_copies_of_it_are_stepped_side_by_
 
 
 def test_a_budget_that_ends_before_learning_begins_is_told(tmp_path):
-    with pytest.warns(Notice, match=r"nothing was learned in 20 steps, since learning begins after 1,000 of them"):
+    with pytest.warns(
+        Notice, match=r"nothing was learned in 20 steps, since the first update comes after 1,000 of them"
+    ):
         pretrain("diayn", ENV, out=tmp_path / "run", preset="smoke", steps=20, progress=False)
 
 

@@ -105,7 +105,7 @@ def test_a_name_that_is_taken_is_refused():
 
         name = "sac"
 
-    with pytest.raises(UserError, match=r"The name 'sac' of .*Mine belongs to .*SAC; choose another name"):
+    with pytest.raises(UserError, match=r"The name 'sac' of .*Mine is taken by .*SAC; choose another name"):
         register(Mine)
 
 
@@ -146,11 +146,11 @@ def test_a_run_of_a_plug_in_says_how_to_name_it(here, capsys, monkeypatch):
     [
         (
             "methods --plugin no_such_module",
-            "skillscape: The plug-in no_such_module cannot be imported: install it, or run the command in its folder.",
+            "skillscape: The plug-in no_such_module was not found; install it, or run the command in its folder.",
         ),
-        ("methods --plugin no.such.module", "The plug-in no.such.module cannot be imported: install it"),
-        ("methods --plugin", "--plugin takes the name of a module, such as --plugin my_methods."),
-        ("methods --plugin=", "--plugin takes the name of a module"),
+        ("methods --plugin no.such.module", "The plug-in no.such.module was not found; install it"),
+        ("methods --plugin", "--plugin has no value; name a module, such as --plugin my_methods."),
+        ("methods --plugin=", "--plugin has no value; name a module"),
     ],
 )
 def test_a_plug_in_that_is_missing_is_one_line(capsys, line, answer):
@@ -160,12 +160,12 @@ def test_a_plug_in_that_is_missing_is_one_line(capsys, line, answer):
 @pytest.mark.parametrize(
     ("source", "answer"),
     [
-        ("raise ValueError('of\\n old')", "The plug-in broken raised ValueError (of old) when it was imported"),
-        ("import sys; sys.exit(0)", "The plug-in broken called exit() when it was imported"),
+        ("raise ValueError('of\\n old')", "The plug-in broken raised ValueError (of old) on import"),
+        ("import sys; sys.exit(0)", "The plug-in broken called exit() on import"),
         ("x = (", "The plug-in broken raised SyntaxError"),
-        ("import no_such_package", "The plug-in broken needs a package that is not there (No module named"),
+        ("import no_such_package", "The plug-in broken imports a missing package (No module named"),
         ("import skillscape; skillscape.register(int)", "cannot be registered; give a subclass"),
-        (MODULE.replace('"rightwards"', '"sd3"'), "The name 'sd3' of broken.Rightwards belongs to"),
+        (MODULE.replace('"rightwards"', '"sd3"'), "The name 'sd3' of broken.Rightwards is taken by"),
     ],
 )
 def test_a_plug_in_that_is_broken_is_one_line(here, capsys, source, answer):

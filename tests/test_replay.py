@@ -370,7 +370,7 @@ def test_a_full_disk_is_said_at_once_and_leaves_nothing_half_made(tmp_path, monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("skillscape.replay.os.posix_fallocate", full)
-    with pytest.raises(UserError, match=r"no room for the replay buffer.*No space left.*replay-capacity"):
+    with pytest.raises(UserError, match=r"The replay buffer needs.*No space left.*replay-capacity"):
         make(folder=tmp_path / "replay")
     assert not [path for path in (tmp_path / "replay").rglob("*") if path.is_file()]
 

@@ -163,7 +163,7 @@ def test_episodes_are_drawn_uniformly_and_starts_within_them():
 def test_episodes_that_are_all_too_short_are_told():
     replay = make()
     player = EpisodeRunner(replay)
-    with pytest.raises(UserError, match="Sequences of 4 states are asked for, but the longest episode so far has 1"):
+    with pytest.raises(UserError, match="Sequences of 4 states are requested, but the longest episode so far has 1"):
         replay.sample_sequences(2, 4, episode_index(replay))
     player.episode(1)
     player.episode(2, ended=True)

@@ -34,10 +34,10 @@ def test_without_skills_there_is_nothing_to_choose(text):
 @pytest.mark.parametrize(
     ("text", "skills", "answer"),
     [
-        ("4", SKILLS, "no skill 4: the run has skills 0 to 3"),
-        ("0", Box(4), "continuum"),
-        ("regress", Sphere(4), "can be listed"),
-        ("controller", Box(4), "can be listed"),
+        ("4", SKILLS, "no skill 4; choose one from 0 to 3"),
+        ("0", Box(4), "are continuous"),
+        ("regress", Sphere(4), "needs discrete skills"),
+        ("controller", Box(4), "needs discrete skills"),
         ("-1", SKILLS, "cannot be '-1'"),
         ("1.0", SKILLS, "cannot be '1.0'"),
         ("²", SKILLS, "cannot be '²'"),
@@ -180,7 +180,7 @@ def test_where_all_episodes_are_short_a_window_is_as_long_as_the_longest(planted
 @pytest.mark.parametrize("lengths", [(), (0,), (0, 0)])
 def test_without_a_step_nothing_can_be_chosen(lengths):
     trajectories = [one for length in lengths for one in played(0, episodes=1, length=length)]
-    with pytest.raises(UserError, match="regress needs steps before learning begins"):
+    with pytest.raises(UserError, match="regress needs warm-up data"):
         regress(Circling(), None, SKILLS, trajectories)
 
 
@@ -226,7 +226,7 @@ def test_a_strategy_infers_from_what_objectives_see():
 
 @pytest.mark.parametrize("kind", ["infer", "prior", "random", "controller"])
 def test_a_strategy_that_cannot_judge_says_so(kind):
-    with pytest.raises(UserError, match="does not choose a skill by what was earned"):
+    with pytest.raises(UserError, match="does not select a skill from warm-up data"):
         Strategy(kind).select(Circling(), None, SKILLS, played(0))
 
 
@@ -279,11 +279,11 @@ def test_a_constant_skill_is_the_middle_of_the_box(space):
 @pytest.mark.parametrize(
     ("text", "skills", "said"),
     [
-        ("grid", Sphere(3), "listed or come from a box"),
+        ("grid", Sphere(3), "discrete skills or skills from a box"),
         ("constant", SKILLS, "from a box"),
         ("constant", Sphere(3), "from a box"),
-        ("regress", Box(3), "can be listed"),
-        ("controller", Box(3), "can be listed"),
+        ("regress", Box(3), "needs discrete skills"),
+        ("controller", Box(3), "needs discrete skills"),
         ("fixed", SKILLS, "cannot be 'fixed'"),
     ],
 )

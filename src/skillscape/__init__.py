@@ -42,8 +42,7 @@ if TYPE_CHECKING:
         Transitions,
     )
 
-# What the package offers, by the module that defines it; loaded on first use, so that `import skillscape` and the
-# plots stay free of JAX.
+# Public names by module, loaded on first use, so that `import skillscape` and the plots do not import JAX.
 _MODULES = {
     "api": ("evaluate", "finetune", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
     "backbones.base": ("Backbone", "VectorBackbone"),
@@ -133,5 +132,5 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(f"skillscape.{_HOME[name]}"), name)
 
 
-# Gymnasium reads no entry points: importing this package is what makes its environments known (and costs no JAX).
+# Gymnasium reads no entry points, so importing this package registers its environments (without importing JAX).
 _register_mazes()

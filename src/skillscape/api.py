@@ -42,11 +42,11 @@ def pretrain(
     seeds: int | None = None,
     **options: Unpack[PretrainOptions],
 ) -> Run | list[Run]:
-    """Train a method without reward, in the folder ``out``.
+    """Pre-train a method without task reward, in the folder ``out``.
 
-    ``method``: a name of `skillscape methods`, or an ``Objective``, taken as it is; ``env``: one of `skillscape envs`.
-    ``seeds``: how many runs to train, in ``out``/seed_0, seed_1, … if several; a list is returned. ``options``: see
-    ``PretrainOptions``, ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
+    ``method``: a name of `skillscape methods`, or an ``Objective``; ``env``: an ID of `skillscape envs`; ``seeds``:
+    number of runs, in ``out``/seed_0, seed_1, … if several, returned as a list. ``options``: see ``PretrainOptions``,
+    ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
     """
     trust(env)
     overrides, launching = _split(options)
@@ -128,7 +128,7 @@ def load(source: Source) -> Run:
 
 
 def load_seeds(folder: str | Path) -> list[Run]:
-    """The run in a folder, or the runs of its seeds; a seed that cannot be read is left out with a warning."""
+    """The run in a folder, or the runs of its seeds; a seed that cannot be read is skipped with a warning."""
     return each_possible(run_folders(Path(folder)), Run)
 
 

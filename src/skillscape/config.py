@@ -1,4 +1,4 @@
-"""The configuration of a run: all that decides what it computes, in one record and one JSON format."""
+"""The configuration of a run: every setting that its results depend on, in one record and one JSON format."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -22,7 +22,7 @@ FORMAT = "skillscape-run-2"
 _FLAGS = {"noise": "env.noise", "copies": "env.copies"}
 EARLIER = ("skillscape-run-1", "skillscape-job-1")
 Phase: TypeAlias = Literal["pretrain", "finetune", "train"]
-"""Without reward; on a task with a pre-trained agent; on a task from scratch."""
+"""Pre-training without task reward; fine-tuning on a task; training on a task from scratch."""
 Part = TypeVar("Part")
 
 _EPISODES = Range("between 1 and 10,000", 1, 10_000)
@@ -30,56 +30,56 @@ _EPISODES = Range("between 1 and 10,000", 1, 10_000)
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """When a run is evaluated, and on how many episodes."""
+    """Interval and number of episodes of evaluations."""
 
     every: Annotated[int, POSITIVE] = 10_000
-    """Environment steps between two evaluations, and between two checkpoints."""
+    """Environment steps between two evaluations, which also write a checkpoint."""
     episodes: Annotated[int, _EPISODES] = 10
-    """Episodes of an evaluation: for each skill in a maze without a task; elsewhere in all, at least one per skill."""
+    """Episodes per evaluation, 1 to 10,000: per skill in a maze without a task, else in total."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that decides what a run computes."""
+    """Every setting that the results of a run depend on."""
 
     phase: Phase
     env: str
     """Environment ID: maze/NAME, walker, walker-pixels, gym/ID, …"""
     task: str | None
-    """The task whose reward is learned from; None in pre-training."""
+    """The task whose reward is maximised; None in pre-training."""
     objective: Objective[Any] | None
-    """The method of the pre-training; None in training from scratch."""
+    """The pre-training method; None in training from scratch."""
     backbone: Backbone[Any, Any]
     steps: Annotated[int, POSITIVE]
     """Environment steps of the whole run."""
     seed: int = 0
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     noise: Annotated[float, NON_NEGATIVE] = 0.0
-    """Standard deviation of Gaussian noise on the observations; in pre-training only."""
+    """Standard deviation of Gaussian observation noise, in pre-training only."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments that the environment is made with."""
+    """Keyword arguments of the environment."""
     copies: Annotated[int, Range("between 1 and 256", 1, 256)] = 1
-    """Copies of the environment that are stepped side by side on the host."""
+    """Number of environment copies stepped in parallel on the host."""
     definition: Mapping[str, Any] | None = None
-    """What the environment is made from, where that is a file which may change: the layout of a maze."""
+    """Contents of the file that defines the environment, which may change later: the layout of a maze."""
     snapshots: tuple[int, ...] = ()
-    """Steps after which the agent is kept for fine-tuning; the last step always is one."""
+    """Steps at which the agent is saved for fine-tuning, in addition to the last step."""
     skill: str = "prior"
-    """How the skill that acts is chosen; see ``skill_selection``."""
+    """Skill selection of a fine-tuning; see ``skill_selection``."""
     source: str | None = None
-    """Name of the run whose agent a fine-tuning begins with."""
+    """Name of the pre-training that a fine-tuning starts from."""
     snapshot: int | None = None
-    """Step of the pre-training that a fine-tuning begins with."""
+    """Step of the snapshot that a fine-tuning starts from."""
     finetuning_steps: Annotated[int, POSITIVE] = 100_000
-    """Environment steps of a fine-tuning of this run unless told otherwise."""
+    """Default number of environment steps of a fine-tuning of this run."""
 
     def __post_init__(self) -> None:
-        """Have the arguments as a file gives them back, so that a run that goes on makes the same environment."""
+        """Convert the keyword arguments to what JSON gives back, so that a resumed run builds the same environment."""
         object.__setattr__(self, "env_kwargs", plain(self.env_kwargs, "--env.kwargs"))
 
     @property
     def method(self) -> str:
-        """What the run is named after: its objective, or its backbone where it trains from scratch."""
+        """Name of the objective, or of the backbone in training from scratch."""
         return self.backbone.name if self.objective is None else self.objective.name
 
     @property
@@ -94,12 +94,12 @@ class RunConfig:
 
     @cached_property
     def layout(self) -> Layout | None:
-        """The geometry of the environment, where its states are places in a maze."""
+        """The layout of a maze whose states are positions; None elsewhere."""
         return self.family.layout(self.env, self.definition)
 
     @cached_property
     def reward(self) -> Objective[Any]:
-        """The objective that rewards this run: the method in pre-training, else the task's own reward."""
+        """The objective whose reward is maximised: the method in pre-training, else the task reward."""
         if self.objective is None:
             return Extrinsic()
         if self.phase == "pretrain":
@@ -109,28 +109,28 @@ class RunConfig:
 
     @property
     def resample_every(self) -> int | None:
-        """Environment steps between two draws of a skill, where skills change at all."""
+        """Environment steps between two draws of a skill; None draws one skill per episode."""
         return None if self.objective is None else self.objective.resample_every
 
     @cached_property
     def strategy(self) -> Strategy:
-        """How the skill that acts is chosen."""
+        """The parsed skill selection."""
         return parse_strategy(self.skill, self.reward.skills)
 
     def named_task(self, task: str | None) -> str:
-        """The task of the environment that is meant, the default of the family if None; others are refused."""
+        """The name of a task of the environment, its default if None; unknown tasks are refused."""
         return self.family.task(self.env, task, definition=self.definition)
 
     def make_env(self) -> JaxEnv | HostEnv:
-        """A fresh copy of the environment."""
+        """A new copy of the environment."""
         return make_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
 
     def host_env(self) -> HostEnv:
-        """A fresh copy of the environment that can be stepped on the host."""
+        """A new copy of the environment that is stepped on the host."""
         return host_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
 
     def spec(self) -> EnvSpec:
-        """Sizes of the environment; one is made to know them."""
+        """Shapes of the environment, which is built to read them."""
         env = self.host_env()
         try:
             return env.spec
@@ -138,18 +138,20 @@ class RunConfig:
             env.close()
 
     def check(self) -> None:
-        """Refuse what cannot be trained in any environment."""
+        """Refuse settings that are invalid in any environment."""
         check_ranges(self, flags=_FLAGS)
         if not 0 <= self.seed <= LARGEST_INTEGER:
             raise UserError(f"--seed must be between 0 and {LARGEST_INTEGER}, not {self.seed}.")
         if not all(0 < step <= LARGEST_INTEGER for step in self.snapshots):
             raise UserError(f"--snapshots must be steps above zero, not {min(self.snapshots)}.")
         if self.evaluation.episodes < 2 and self.layout is not None and self.task is None:
-            raise UserError("--evaluation.episodes must be at least 2 in a maze: one to fit on and one to test on.")
+            raise UserError(
+                "--evaluation.episodes is 1, but a maze needs 2 or more: to fit and to test the skill classifier."
+            )
         if self.reward.relabels and not self.backbone.relabels:
             raise UserError(
-                f"{self.method} learns transitions under a skill other than the one that acted, which "
-                f"{self.backbone.label} cannot; choose the backbone ddpg or sac, or settings that do not relabel."
+                f"{self.method} relabels transitions with other skills, which {self.backbone.label} cannot learn from; "
+                "choose the backbone ddpg or sac, or settings that do not relabel."
             )
         if self.strategy.infers and not (self.objective is not None and self.objective.infers_skill):
             raise UserError(
@@ -157,12 +159,12 @@ class RunConfig:
             )
 
     def trial_steps(self, spec: EnvSpec) -> int:
-        """Environment steps before learning begins, by which skills are judged where they are."""
+        """Environment steps before the first update, the warm-up data that skills may be selected from."""
         backbone = self.backbone
         return backbone.steps_per_iteration(spec) if backbone.on_policy else backbone.schedule.warmup_steps
 
     def check_env(self, spec: EnvSpec) -> None:
-        """Refuse what cannot be trained in an environment of these sizes."""
+        """Refuse settings that are invalid in an environment of these shapes."""
         if isinstance(self.backbone, VectorBackbone):
             self.backbone.observation_width(spec)
         short = self.backbone.too_short(spec.horizon)
@@ -174,33 +176,35 @@ class RunConfig:
         stride = self.backbone.steps_per_iteration(spec)
         if self.steps < stride:
             raise UserError(
-                f"--steps {self.steps} is below one iteration of {stride:,} steps ({stride // spec.horizon} episodes "
-                f"of {spec.horizon}); ask for at least that many."
+                f"--steps is {self.steps}, but one iteration takes {stride:,} ({stride // spec.horizon} episodes of "
+                f"{spec.horizon}); set --steps to at least {stride:,}."
             )
         self._check_snapshots(stride)
         if self.backbone.on_policy and self.copies > 1:
             raise UserError(
-                f"--env.copies is for backbones that learn from replay; {self.backbone.label} steps as many copies as "
-                "--backbone.episodes says."
+                f"--env.copies is {self.copies}, but {self.backbone.label} does not learn from replay; set "
+                "--backbone.episodes instead."
             )
         trial = self.trial_steps(spec)
         if self.strategy.needs_warmup_data and not 0 < trial <= self.steps - (stride > 1):
             raise UserError(
-                f"--skill {self.skill} judges skills by the {trial:,} steps before learning begins, but --steps is "
-                f"{self.steps:,}; ask for more steps than that, or choose --skill random."
+                f"--skill {self.skill} selects a skill from the warm-up data of {trial:,} steps, but --steps is "
+                f"{self.steps:,}; set 0 < warm-up < --steps, or choose --skill random."
             )
 
     def _check_snapshots(self, stride: int) -> None:
         for step in self.snapshots:
             if step > self.steps:
-                raise UserError(f"--snapshots {step} is never reached: --steps is {self.steps:,}.")
+                raise UserError(
+                    f"--snapshots {step} is beyond --steps {self.steps:,}; choose steps up to the last one."
+                )
             if step % stride:
                 raise UserError(
-                    f"--snapshots {step} falls within an iteration of {stride:,} steps; choose a multiple of that."
+                    f"--snapshots {step} is not a multiple of an iteration of {stride:,} steps; choose a multiple."
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary that ``from_json`` reads back."""
+        """A dictionary of JSON values that ``from_json`` reads back."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {
             "format": FORMAT,
@@ -213,12 +217,12 @@ class RunConfig:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "RunConfig":
-        """Rebuild a configuration, or say why it is not one of ours. Nothing is imported for it."""
-        told = values.get("format")
-        if told in EARLIER:
-            raise UserError("this run was written by an earlier version of skillscape, and only that one can read it.")
-        if told != FORMAT:
-            raise UserError("config.json is not the configuration of a run.")
+        """Rebuild a configuration, or raise an error that says why it cannot be. Imports nothing."""
+        version = values.get("format")
+        if version in EARLIER:
+            raise UserError("the run was written by an earlier version of skillscape; read it with that version.")
+        if version != FORMAT:
+            raise UserError(f"config.json has the format {version!r}, not {FORMAT!r}; give the folder of a run.")
         plain = {name: value for name, value in values.items() if name not in ("format", "objective", "backbone")}
         objective = values["objective"]
         built = {
@@ -229,7 +233,7 @@ class RunConfig:
 
 
 def flag_at_most(short: TooShort) -> str:
-    """The flag that makes a backbone learn from shorter episodes."""
+    """The flag, and its largest value, with which a backbone can learn from short episodes."""
     return f"--backbone.{short.setting.replace('_', '-')} to at most {short.most}"
 
 

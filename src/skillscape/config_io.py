@@ -1,4 +1,4 @@
-"""Settings as dataclasses: read from JSON with their types checked, overridden by name, compared in words."""
+"""Settings as dataclasses: read from JSON with type checks, overridden by name, compared."""
 
 import json
 import types
@@ -18,7 +18,7 @@ def from_fields(kind: type[T], values: Mapping[str, Any]) -> T:
     hints = typing.get_type_hints(kind)
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if wrong := sorted(set(values) - known):
-        raise UserError(f"{kind.__name__} has no setting {wrong[0]!r}.")
+        raise UserError(f"{kind.__name__} has no setting {wrong[0]!r}; its settings are {', '.join(sorted(known))}.")
     built = {name: _built(hints[name], value) for name, value in values.items()}
     for name, value in built.items():
         if not fits(value, hints[name]):
@@ -53,26 +53,26 @@ def fits(value: Any, hint: Any) -> bool:  # noqa: ANN401
 
 
 def plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Values as a file of a run gives them back; those that no such file can hold are refused."""
+    """Values as JSON gives them back; values that JSON cannot hold are refused."""
     for key, value in values.items():
         try:
             json.dumps(value, allow_nan=False)
         except (RecursionError, TypeError, ValueError) as error:
             raise UserError(
-                f"{name} is kept with the run as JSON, which cannot hold {key}={value!r}; give numbers, text, "
-                "booleans, None, lists or dictionaries."
+                f"{name} is stored as JSON, which cannot hold {key}={value!r}; give numbers, text, booleans, None, "
+                "lists or dictionaries."
             ) from error
-    same: dict[str, Any] = json.loads(json.dumps(dict(values)))
-    return same
+    restored: dict[str, Any] = json.loads(json.dumps(dict(values)))
+    return restored
 
 
 def overridden(part: T, values: Mapping[str, Any], key: str) -> T:
     """A dataclass with some fields replaced, those of nested dataclasses by mappings: {"world": {"deter": 64}}.
 
-    ``key``, such as "objective", names the dataclass in a refusal.
+    ``key``, such as "objective", names the dataclass in errors.
     """
     if not isinstance(values, Mapping):
-        raise UserError(f"{key} takes settings by their names, such as {{{_first(part)!r}: …}}, not {values!r}.")
+        raise UserError(f"{key} cannot be {values!r}; give settings by name, such as {{{_first(part)!r}: …}}.")
     known = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name in values:
         if name not in known:
@@ -136,41 +136,40 @@ def _first(part: Any) -> str:  # noqa: ANN401  any dataclass
 
 
 def check_unchanged(folder: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Refuse to resume a run under other settings than its own, each named with both values; both are JSON."""
-    found = differences(theirs, ours)
-    if found:
+    """Refuse to resume a run with other settings; the error names each with both values. Both are JSON."""
+    if changes := differences(theirs, ours):
         raise UserError(
-            f"{folder} was trained with other settings ({'; '.join(found)}): resume it with its own, or choose "
+            f"{folder} was trained with other settings ({'; '.join(changes)}); resume it with its own, or choose "
             "another --out."
         )
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """The settings in which two configurations differ, in words; those that follow from another one are left out."""
+    """The settings in which two configurations differ, as text, without those that follow from another setting."""
     differing = [name for name in ours if ours[name] != theirs.get(name)]
     if "phase" in differing:
-        differing = ["phase"]  # little else could be the same
-    # The layout comes with the maze's name, and the steps decide which snapshots there can be.
+        differing = ["phase"]  # most other settings follow from it
+    # The layout follows from the maze's name, and the default snapshots from the steps.
     followers = {"definition": "env", "snapshots": "steps"}
-    found = []
+    changes = []
     for name in differing:
         if followers.get(name) in differing:
             continue
         mine, there = ours[name], theirs.get(name)
         if name == "definition":
-            found.append("the file of the environment has changed since")
+            changes.append("the file of the environment has changed")
         elif isinstance(mine, dict) and isinstance(there, dict):
-            # Another method has other settings: its name says it all.
+            # Another method has other settings, so its name is enough.
             own = ["name"] if mine.get("name") != there.get("name") else [*{**there, **mine}]
             for entry in own:
-                found += _differing(f"{name}.{entry}", there.get(entry), mine.get(entry))
+                changes += _differing(f"{name}.{entry}", there.get(entry), mine.get(entry))
         else:
-            found += _differing(name, there, mine)
-    return found
+            changes += _differing(name, there, mine)
+    return changes
 
 
 def _differing(name: str, theirs: Any, ours: Any) -> list[str]:  # noqa: ANN401
-    """Where two values differ, in words; dictionaries entry by entry, "world.deter: 200 in the run, …"."""
+    """The differences of two values; dictionaries are compared by entry, "world.deter: 200 in the run, …"."""
     if theirs == ours:
         return []
     if isinstance(theirs, dict) and isinstance(ours, dict):

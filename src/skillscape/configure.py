@@ -38,7 +38,9 @@ def pretraining(
     """A pre-training. ``existing``: the run to resume, whose settings replace those of the preset."""
     if isinstance(objective, Objective):
         if method not in (objective.name, objective):
-            raise UserError(f"The objective {objective.name!r} is not that of {method!r}; give the same one twice.")
+            raise UserError(
+                f"method is {method!r} but objective is {objective.name!r}; pass an objective of the same method."
+            )
         method, objective = objective, None
     if isinstance(method, str):
         choose("method", method, trainable(), "skillscape methods")
@@ -99,7 +101,7 @@ def finetuning(
     from; ``existing``: the fine-tuning to resume.
     """
     if base.phase != "pretrain" or base.objective is None:
-        raise UserError(f"{source} was trained with a task's reward already; give a run of `skillscape pretrain`.")
+        raise UserError(f"{source} was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`.")
     tuned = existing if existing is not None and existing.phase == "finetune" else None
     if tuned is not None:
         skill, task = skill or tuned.skill, task or tuned.task
@@ -111,8 +113,8 @@ def finetuning(
         spec = base.spec()
         if task_backbone.objective_spec(spec) != base.backbone.objective_spec(spec):
             raise UserError(
-                f"{source} scored what fine-tuning does not compute, so no skill can be inferred from it; "
-                "choose --skill random, an index, or regress."
+                f"{source} was pre-trained on other objective features than fine-tuning computes, so --skill infer is "
+                "not available; choose --skill random, an index, or regress."
             )
     config = replace(
         base,
@@ -207,7 +209,7 @@ def _from_preset(
 def _with(
     config: RunConfig, backbone: BackboneChoice | None, evaluation: Overrides | None, overrides: Mapping[str, Any]
 ) -> RunConfig:
-    """A configuration with what was asked in place of the preset's."""
+    """A configuration with the given settings in place of the preset's."""
     for name in overrides:
         if name not in RUN_SETTINGS:
             raise TypeError(f"{name!r} is not a setting of a run; known are {', '.join(RUN_SETTINGS)}.")
@@ -226,5 +228,5 @@ def _with(
 def of_seeds(config: RunConfig, seeds: int | None) -> list[RunConfig]:
     """The configuration with each of ``seeds`` consecutive seeds; as it is if None."""
     if seeds is not None and seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {seeds}.")
+        raise UserError(f"--seeds must be at least 1, not {seeds}; leave it out to train one seed.")
     return [replace(config, seed=config.seed + index) for index in range(seeds or 1)]

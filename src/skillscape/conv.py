@@ -23,7 +23,7 @@ KERNEL = 4
 
 
 def lowering() -> Lowering:
-    """How convolutions are computed here: XLA's own are slow on a CPU, their gradients above all."""
+    """The implementation of convolutions on this device: XLA's are slow on a CPU, especially their gradients."""
     return "product" if jax.default_backend() == "cpu" else "convolution"
 
 
@@ -92,12 +92,12 @@ def from_depth(x: Float[Array, "h w d"], size: int = 2) -> Float[Array, "h2 w2 c
 
 
 def preprocess(obs: Shaped[Array, "..."]) -> Float[Array, "..."]:
-    """Images of bytes as numbers in [-½, ½]; what is numbers already, vectors or images, as it is."""
+    """Images of bytes as floats in [-½, ½]; floats unchanged."""
     return obs.astype(jnp.float32) / 255 - 0.5 if obs.dtype == jnp.uint8 else obs
 
 
 def is_image(shape: tuple[int, ...]) -> bool:
-    """Whether states of this shape are images; they are vectors otherwise, and anything else is refused."""
+    """Whether states of this shape are images, not vectors; other shapes are refused."""
     if len(shape) not in (1, 3):
         raise UserError(
             f"States of shape {shape} are neither vectors nor images of height by width by channel; flatten them."
@@ -120,7 +120,7 @@ class Kernel(eqx.Module):
 
     @staticmethod
     def preserving(key: RandomKey, size: int, inputs: int, outputs: int) -> "Kernel":
-        """Weights uniform in ±√(6 / (in · k²)), biases zero: a ReLU behind it gives as much as there was.
+        """Weights uniform in ±√(6 / (in · k²)), biases zero: a ReLU after it preserves the second moment.
 
         Reference: He et al., Delving Deep into Rectifiers, ICCV 2015.
         """

@@ -63,7 +63,7 @@ class DiagonalNormal(NamedTuple):
     log_variance: Float[Array, "*n d"]
 
     def sample(self, noise: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-        """The draw that standard-normal ``noise`` stands for (reparameterised)."""
+        """The reparameterised sample of standard-normal ``noise``."""
         return self.mean + jnp.exp(0.5 * self.log_variance) * noise
 
     def kl_to_standard(self) -> Float[Array, "*n"]:
@@ -74,7 +74,7 @@ class DiagonalNormal(NamedTuple):
 
 
 class TruncatedNormal(NamedTuple):
-    """A normal around ``mean`` whose draws are clamped into (-1, 1). mean: [..., a]; deviation: one, or as mean.
+    """A normal around ``mean`` whose draws are clipped to (-1, 1). mean: [..., a]; std: a number, or [..., a].
 
     The clamp passes gradients through as if it were not there, so that a draw at the border still moves its mean.
     Density and entropy are those of the unclamped normal.
@@ -84,7 +84,7 @@ class TruncatedNormal(NamedTuple):
     std: float | Float[Array, "*n a"]
 
     def sample(self, noise: Float[Array, "*n a"], clip: float | None = None) -> Float[Array, "*n a"]:
-        """The draw that standard-normal ``noise`` stands for; ``clip`` bounds how far it may be from the mean."""
+        """The reparameterised sample of standard-normal ``noise``; ``clip`` bounds its distance from the mean."""
         step = self.std * noise
         drawn = self.mean + (step if clip is None else jnp.clip(step, -clip, clip))
         clamped = jnp.clip(drawn, -1 + 1e-6, 1 - 1e-6)
@@ -112,7 +112,7 @@ class SquashedNormal(NamedTuple):
     log_std: Float[Array, "*n a"]
 
     def sample(self, noise: float | Float[Array, "*n a"]) -> Float[Array, "*n a"]:
-        """The draw that standard-normal ``noise`` stands for (reparameterised); 0 gives the tanh of the mean."""
+        """The reparameterised sample of standard-normal ``noise``; 0 gives the tanh of the mean."""
         return jnp.tanh(self.mean + jnp.exp(self.log_std) * noise)
 
     def log_prob_of_noise(self, noise: Float[Array, "*n a"]) -> Float[Array, "*n"]:
@@ -142,7 +142,7 @@ class OneHot(NamedTuple):
 
     @staticmethod
     def mixed(logits: Float[Array, "*n s c"], uniform: float) -> "OneHot":
-        """With a share of ``uniform`` of every probability spread evenly, so that none can vanish."""
+        """The mixture (1 − ``uniform``) softmax + ``uniform`` / c, so that no probability vanishes."""
         if uniform == 0:
             return OneHot(logits)
         probabilities = (1 - uniform) * jax.nn.softmax(logits) + uniform / logits.shape[-1]
@@ -150,13 +150,13 @@ class OneHot(NamedTuple):
 
     @property
     def probabilities(self) -> Float[Array, "*n s c"]:
-        """They sum to one over the last axis."""
+        """Probabilities of the classes, which sum to 1 over the last axis."""
         return jax.nn.softmax(self.logits)
 
     def sample(self, uniform: Float[Array, "*n s"]) -> Float[Array, "*n s c"]:
-        """The draw that ``uniform`` numbers in [0, 1) stand for; its gradient is that of the probabilities.
+        """The sample given by ``uniform`` numbers in [0, 1), with straight-through gradients.
 
-        By inverting the cumulative distribution, which takes one random number per variable, not one per class.
+        Inverts the cumulative distribution, which takes one random number per variable, not one per class.
         """
         probabilities = self.probabilities
         classes = probabilities.shape[-1]

@@ -1,4 +1,4 @@
-"""What works on this machine, and what to do about what does not."""
+"""Checks of the installation, with advice where one fails."""
 
 import importlib.metadata
 import os
@@ -27,10 +27,10 @@ SUPPORTED: dict[str, str] = {
 """Versions that the library is tested with, as the package asks for them."""
 
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
-"""The same for the optional extra; the two only fit each other in pairs."""
+"""Tested versions of the extra ``urlb``; the two packages only work in matching versions."""
 
 SUPPORTED_VIDEO = ">=18,<19"
-"""The same for PyAV, which writes films."""
+"""Tested versions of PyAV, which writes videos."""
 
 _DRAW = """
 import os, sys
@@ -39,14 +39,14 @@ from skillscape.envs.urlb.camera import try_backend
 try_backend(sys.argv[1])
 os.environ["MUJOCO_GL"] = sys.argv[1]
 pixels = host_env("walker-pixels").reset(0)
-sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the picture is empty")
+sys.exit(None if pixels.shape == (64, 64, 3) and pixels.std() > 0 else "the image is empty")
 """
 
 
 class Check(NamedTuple):
-    """One thing that was tried: whether it is as it should be, what was found, and what to do (empty for nothing).
+    """The result of a check: whether it passed, a detail, and an advice (may be empty).
 
-    What is optional and missing is ``ok``, with an advice.
+    A missing optional package is ``ok``, with an advice.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Check(NamedTuple):
 
 
 def examine() -> Iterator[Check]:
-    """Try everything, one check after the other; a check that fails is a result, never an exception."""
+    """Run all checks; a failure is a result, never an exception."""
     yield _guarded("python", _check_python)
     for package, wanted in SUPPORTED.items():
         yield _guarded(package, partial(_check_version, package, wanted))
@@ -91,11 +91,11 @@ def _check_python() -> tuple[bool, str, str]:
 
 def _check_version(package: str, wanted: str, advice: str = "") -> tuple[bool, str, str]:
     advice = advice or f'run `pip install "{package}{wanted}"`'
-    found = _version(package)
-    if found is None:
+    installed = _version(package)
+    if installed is None:
         return False, f"not installed, needs {wanted}", advice
-    fine = _fits(found, wanted)
-    return fine, found if fine else f"{found}, but {wanted} is what works", "" if fine else advice
+    fine = _fits(installed, wanted)
+    return fine, installed if fine else f"{installed}, but {wanted} is supported", "" if fine else advice
 
 
 def _version(package: str) -> str | None:
@@ -105,15 +105,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _fits(found: str, wanted: str) -> bool:
+def _fits(installed: str, wanted: str) -> bool:
     """Whether a version meets requirements of the kinds ``>=``, ``<`` and ``==``, joined by commas."""
     return all(
-        _numbers(found) >= _numbers(one[2:])
-        if one.startswith(">=")
-        else _numbers(found) == _numbers(one[2:])
-        if one.startswith("==")
-        else _numbers(found) < _numbers(one[1:])
-        for one in wanted.split(",")
+        _numbers(installed) >= _numbers(bound[2:])
+        if bound.startswith(">=")
+        else _numbers(installed) == _numbers(bound[2:])
+        if bound.startswith("==")
+        else _numbers(installed) < _numbers(bound[1:])
+        for bound in wanted.split(",")
     )
 
 
@@ -154,7 +154,7 @@ def _check_maze_pixels() -> tuple[bool, str, str]:
     env = host_env("maze-pixels/square_a")
     pixels = env.reset(0), env.step(np.ones(2, np.float32)).obs
     fine = pixels[0].shape == env.spec.obs_shape and bool((pixels[0] != pixels[1]).any())
-    return fine, "square_a is drawn, without a graphics card", "" if fine else "please report this"
+    return fine, "square_a is rendered, without a GPU", "" if fine else "please report this"
 
 
 def _check_task(task: str) -> tuple[bool, str, str]:
@@ -163,33 +163,33 @@ def _check_task(task: str) -> tuple[bool, str, str]:
     domain = domain_of(task)
     env = load_task(task)
     try:
-        found = (env.reset(0).size, env.spec.action_dim)
+        sizes = (env.reset(0).size, env.spec.action_dim)
         raw = env.environment.action_spec().shape
         rewards = [env.step(np.zeros(env.spec.action_dim, np.float32)).reward for _ in range(5)]
     finally:
         env.close()
     wanted = (domain.obs_size, domain.action_size)
-    fine = found == wanted and raw == (domain.action_size,) and bool(np.isfinite(rewards).all())
-    detail = f"{found[0]} observations, {raw[0]} actions"
-    return fine, detail if fine else f"{detail}, but {wanted[0]} and {wanted[1]} are right", "" if fine else INSTALL
+    fine = sizes == wanted and raw == (domain.action_size,) and bool(np.isfinite(rewards).all())
+    detail = f"{sizes[0]} observations, {raw[0]} actions"
+    return fine, detail if fine else f"{detail}, but {wanted[0]} and {wanted[1]} are expected", "" if fine else INSTALL
 
 
 def _check_video() -> tuple[bool, str, str]:
-    found = _version("av")
-    if found is None:
+    installed = _version("av")
+    if installed is None:
         return (
             True,
             "PyAV is not installed; `skillscape video` needs it",
             'run `pip install "skillscape[video]"` to use it',
         )
-    fine = _fits(found, SUPPORTED_VIDEO)
+    fine = _fits(installed, SUPPORTED_VIDEO)
     advice = "" if fine else 'run `pip install "skillscape[video]"`'
-    return fine, f"PyAV {found}" if fine else f"PyAV {found}, but {SUPPORTED_VIDEO} is what works", advice
+    return fine, f"PyAV {installed}" if fine else f"PyAV {installed}, but {SUPPORTED_VIDEO} is supported", advice
 
 
 def _check_rendering(backend: str) -> tuple[bool, str, str]:
-    """Draw a picture in a process of its own: a back end is chosen once per process, and a bad one can take it down."""
-    advice = f"only videos and walker-pixels or quadruped-pixels need it, or the other one: {PACKAGES[backend]}"
+    """Render an image in a subprocess: a back end is fixed once per process, and a broken one may crash it."""
+    advice = f"needed for videos, walker-pixels and quadruped-pixels unless another back end works: {PACKAGES[backend]}"
     settings = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     try:
         done = subprocess.run(
@@ -201,8 +201,8 @@ def _check_rendering(backend: str) -> tuple[bool, str, str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return True, f"does not draw: no picture after {RENDERING_TIMEOUT:.0f} s", advice
+        return True, f"does not render: no image after {RENDERING_TIMEOUT:.0f} s", advice
     if done.returncode == 0:
-        return True, "draws", ""
+        return True, "renders", ""
     lines = done.stderr.strip().splitlines()
-    return True, f"does not draw: {lines[-1] if lines else f'exit code {done.returncode}'}", advice
+    return True, f"does not render: {lines[-1] if lines else f'exit code {done.returncode}'}", advice

@@ -1,11 +1,11 @@
-"""What a user is meant to be told. Imports nothing of the library, so that every module can raise it."""
+"""Errors and warnings for the user. Imports nothing of the library, so that every module can raise them."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake of the user, told in one sentence that says what to do; the command line exits with 2."""
+    """A user's mistake: one sentence on what is wrong, what was got and what to do; exit code 2."""
 
 
 class Busy(UserError):
@@ -13,15 +13,15 @@ class Busy(UserError):
 
 
 class EnvFault(UserError):
-    """An environment of the user did what it must not.
+    """An environment broke its contract.
 
-    ``what`` it did, ``where``, and the ``advice`` are clauses: training says them again with the step of the run.
+    ``what`` happened, ``where``, and the ``advice`` are clauses; training adds the step of the run.
     """
 
     def __init__(self, what: str, where: str = "", advice: str = "correct the environment") -> None:
         self.what, self.where, self.advice = what, where, advice
         self.step = 0
-        """Step of the run at which it did, once training has said so."""
+        """Step of the run at which it happened, set by training."""
 
     def __str__(self) -> str:
         return f"{self.what}{self.where}: {self.advice}."
@@ -32,33 +32,33 @@ class Unwritable(UserError):
 
 
 class Notice(UserWarning):
-    """What a user should know though the work goes on, in one sentence; the command line prints it."""
+    """A warning to the user in one sentence, which the command line prints."""
 
 
 class LeftOut(Notice):
-    """A run was left out of what was asked for; the command line exits with 2 when it has done the rest."""
+    """A run was skipped; the command line continues with the others and exits with code 2."""
 
 
 class Interrupted(Exception):
-    """Training was asked to stop and has saved its state."""
+    """Training was interrupted and has saved its state."""
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The known name that is most like a name, whatever their capitals; None where none is."""
-    names = {one.lower(): one for one in known}
+    """The most similar known name, ignoring case, or None."""
+    names = {entry.lower(): entry for entry in known}
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
     return names[near[0]] if near else None
 
 
 def choose(kind: str, name: str, known: Iterable[str], command: str | None = None) -> None:
-    """Refuse a name that is not among the known ones, suggesting the nearest; ``command`` lists them, if any does."""
+    """Refuse an unknown name and suggest the nearest; ``command``: the one that lists the known names."""
     names = list(known)
     if name in names:
         return
     near, listed = nearest(name, names), ", ".join(names)
-    told = [f"did you mean {near!r}?" if near else f"known are {listed}."]
+    hints = [f"did you mean {near!r}?" if near else f"known are {listed}."]
     if command is not None:
-        told.append(f"`{command}` lists them.")
+        hints.append(f"`{command}` lists them.")
     elif near:
-        told.append(f"There are {listed}.")
-    raise UserError(f"There is no {kind} {name!r}: {' '.join(told)}")
+        hints.append(f"There are {listed}.")
+    raise UserError(f"There is no {kind} {name!r}: {' '.join(hints)}")

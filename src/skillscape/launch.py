@@ -37,7 +37,7 @@ def launch(
     callbacks: Sequence[Callback] = (),
     on_start: Callable[[], None] | None = None,
 ) -> list[Run]:
-    """Train runs that differ in their seed alone, in ``out`` itself or, where they are ``several``, in ``out``/seed_N.
+    """Train runs that differ in their seed alone, in ``out`` itself or, if ``several``, in ``out``/seed_N.
 
     ``several``: by default, whether there is more than one configuration.
     ``sources``: the pre-trainings that fine-tunings start from. ``resume`` continues the runs that exist and starts the
@@ -46,7 +46,7 @@ def launch(
     if resume and force:
         raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     if workers is not None and workers < 1:
-        raise UserError(f"--workers must be at least 1, not {workers}.")
+        raise UserError(f"--workers must be at least 1, not {workers}; leave it out to use one per core.")
     folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
     if sources:
         _check_apart(out, sources)
@@ -88,7 +88,9 @@ def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
     if (out / "config.json").exists():
         raise UserError(f"{out} holds a single run; choose another --out for several seeds.")
     if len(set(seeds)) < len(seeds):
-        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+        raise UserError(
+            f"Several runs have the same seed ({seeds}); leave the seed out to use that of each pre-training."
+        )
     return [out / f"seed_{seed}" for seed in seeds]
 
 
@@ -99,8 +101,8 @@ def _check_apart(out: Path, sources: Sequence[Run]) -> None:
         theirs = source.folder.resolve()
         if ours == theirs or ours in theirs.parents or theirs in ours.parents:
             raise UserError(
-                f"The fine-tuning would be written to {out}, but the run that it starts from is {source.folder}; "
-                "choose a folder apart from it with --out."
+                f"The fine-tuning would be written to {out}, which overlaps its pre-training {source.folder}; choose "
+                "another --out."
             )
 
 
@@ -115,8 +117,8 @@ def checked_spec(config: RunConfig) -> EnvSpec:
         if not isinstance(env, JaxEnv):
             env.close()
             raise UserError(
-                f"{config.backbone.label} learns in environments that are written in JAX, such as maze/NAME, and "
-                f"{config.env} is not; choose another --backbone."
+                f"{config.backbone.label} needs an environment written in JAX, such as maze/NAME, and {config.env} is "
+                "not; choose another --backbone."
             )
     config.check_env(spec)
     return spec
@@ -145,8 +147,8 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
         return run
     if config.steps < run.config.steps:
         raise UserError(
-            f"steps: {run.config.steps:,} in the run, {config.steps:,} asked for; the budget of {folder} can only be "
-            "raised on --resume."
+            f"--steps is {config.steps:,}, but {folder} has a budget of {run.config.steps:,}, which --resume can only "
+            "raise; give at least as many steps."
         )
     write_json(folder / "config.json", config.to_json())
     (folder / "results.json").unlink(missing_ok=True)
@@ -183,8 +185,8 @@ def _write_results(run: Run) -> None:
         begins = config.trial_steps(run.spec)
         warnings.warn(
             Notice(
-                f"{run.folder}: nothing was learned in {config.steps:,} steps, since learning begins after "
-                f"{begins:,} of them and a complete episode; ask for more --steps."
+                f"{run.folder}: nothing was learned in {config.steps:,} steps, since the first update comes after "
+                f"{begins:,} of them and a complete episode; set more --steps."
             ),
             stacklevel=2,
         )

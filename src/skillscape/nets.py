@@ -55,7 +55,7 @@ class Linear(eqx.Module):
         return x @ self.weight.T + self.bias
 
     def target(self, y: Float[Array, " out"]) -> Float[Array, " t"]:
-        """y as ``squared_error`` takes it, made once for many x: y itself, or (Wᵀ(y − b), |y − b|²) if shorter."""
+        """y in the form of ``squared_error``, shared by many x: y itself, or (Wᵀ(y − b), |y − b|²) if shorter."""
         if not self._is_wide:
             return y
         centred = y - self.bias
@@ -129,10 +129,10 @@ class MLP(eqx.Module):
 
 
 class GRU(eqx.Module):
-    """A gated recurrent step with one linear map for all three gates and a layer norm on what it gives.
+    """A gated recurrent step with one linear map for all three gates and a layer norm on its output.
 
     (r, c, u) = norm(W [x, h] + b); new h = σ(u − 1) · tanh(σ(r) · c) + (1 − σ(u − 1)) · h: the reset gate acts after
-    the linear map, and the −1 makes a fresh cell remember.
+    the linear map, and the −1 makes an untrained cell keep its state.
 
     Reference: Hafner et al., Mastering Atari with Discrete World Models, ICLR 2021.
     """
@@ -148,9 +148,9 @@ class GRU(eqx.Module):
     def __call__(self, x: Float[Array, " in"], state: Float[Array, " d"]) -> Float[Array, " d"]:
         """The next state."""
         reset, candidate, update = jnp.split(self.norm(self.gates(jnp.concatenate([x, state]))), 3)
-        fresh = jnp.tanh(jax.nn.sigmoid(reset) * candidate)
+        proposal = jnp.tanh(jax.nn.sigmoid(reset) * candidate)
         share = jax.nn.sigmoid(update - 1)
-        return share * fresh + (1 - share) * state
+        return share * proposal + (1 - share) * state
 
 
 class Conditional(eqx.Module):
@@ -234,7 +234,7 @@ class SoftModular(Conditional):
     """d → m, the routing that joins the last layer."""
     output: Linear
     temperature: float = eqx.field(static=True)
-    """Of the routing softmax: a low one lets small differences between skills choose other modules."""
+    """Temperature of the routing softmax; a low one amplifies small differences between skills."""
 
     @staticmethod
     def create(

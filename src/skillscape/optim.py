@@ -19,7 +19,7 @@ class TrainState(NamedTuple, Generic[Params]):
 
     @staticmethod
     def create(transform: optax.GradientTransformation, params: Params) -> "TrainState[Params]":
-        """Parameters with a fresh optimiser."""
+        """Parameters with a new optimiser state."""
         return TrainState(params, transform.init(params))
 
 
@@ -45,9 +45,9 @@ def adam(
 def decaying_adam(
     learning_rate: float, *, epsilon: float, clip_norm: float, decay: float
 ) -> optax.GradientTransformation:
-    """``adam`` by which every parameter also shrinks by the share ``decay`` of itself, whatever the learning rate.
+    """``adam`` with weight decay by the factor 1 − ``decay`` per step, whatever the learning rate.
 
-    All parameters are one vector inside: networks of many small arrays compile several times faster so.
+    The parameters are flattened to one vector: networks of many small arrays compile several times faster.
     """
     step = adam(learning_rate, epsilon=epsilon, clip_norm=clip_norm)
     return optax.flatten(optax.chain(step, optax.add_decayed_weights(-decay)))

@@ -9,22 +9,22 @@ from skillscape.training.callbacks import Callback
 
 
 class LaunchOptions(TypedDict, total=False):
-    """Options of the launch, which do not change what a run computes."""
+    """Options of launching runs, which do not change their results."""
 
     resume: bool
-    """Continue the runs that exist in the folder, by default with their own settings."""
+    """Continue interrupted runs; their own settings are the defaults."""
     force: bool
-    """Replace the runs that exist in the folder."""
+    """Delete existing runs in the folder and start again."""
     workers: int | None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    """Seeds trained in parallel, for on-policy backbones; one per core if not given."""
     callbacks: Sequence[Callback]
-    """Receive metrics and evaluations; TensorBoard if not given."""
+    """Callbacks for metrics and evaluations; TensorBoard if not given."""
     progress: bool
-    """Whether progress is printed to standard error; on if not given."""
+    """Whether to print progress on standard error; on if not given."""
 
 
 class TrainOptions(LaunchOptions, total=False):
-    """Settings of a run that starts from scratch; by default those of the preset."""
+    """Settings of a run with a new agent; by default the preset's."""
 
     preset: str | None
     """Named settings; the default of the environment's benchmark if None."""
@@ -42,7 +42,7 @@ class PretrainOptions(TrainOptions, total=False):
     """Settings of a pre-training."""
 
     objective: Objective[Any] | Overrides | None
-    """Settings of the method in place of the preset's, as flags do: ``{"number_of_skills": 5}``; or all of them."""
+    """Settings of the method in place of the preset's, such as ``{"number_of_skills": 5}``; or an ``Objective``."""
     noise: float
     snapshots: tuple[int, ...] | None
     finetuning_steps: int | None
@@ -54,7 +54,7 @@ class FinetuneOptions(LaunchOptions, total=False):
     skill: str | int | None
     """"prior", "random", "constant", "regress", "grid", "infer", "controller", or the index of a skill."""
     snapshot: int | None
-    """Step of the pre-training to begin with; its last if None."""
+    """Step of the pre-training's snapshot to start from; the last if None."""
     backbone: Overrides | None
     evaluation: Overrides | None
     steps: int | None

@@ -1,4 +1,4 @@
-"""Objectives, backbones and environment families of the user's own: registered as objects, or by a module's import."""
+"""User-defined objectives, backbones and environment families, registered directly or by importing a module."""
 
 import importlib
 import os
@@ -19,7 +19,7 @@ VARIABLE = "SKILLSCAPE_PLUGINS"
 
 
 def register(plugin: type[Plugin]) -> type[Plugin]:
-    """Make a class of the user's known by its name, in every command and function; also a class decorator.
+    """Register a class under its name for all commands and functions; also a class decorator.
 
     ``plugin``: a subclass of ``Objective``, ``Backbone`` or ``EnvFamily``.
     """
@@ -35,7 +35,7 @@ def register(plugin: type[Plugin]) -> type[Plugin]:
 
 
 def load_plugin(module: str) -> None:
-    """Import a module that the user has named; it registers what it brings. Workers of a sweep import it too."""
+    """Import a module, which registers its classes. Workers of a sweep import it too."""
     try:
         importlib.import_module(module)
     except UserError:
@@ -43,17 +43,17 @@ def load_plugin(module: str) -> None:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise UserError(
-                f"The plug-in {module} cannot be imported: install it, or run the command in its folder."
+                f"The plug-in {module} was not found; install it, or run the command in its folder."
             ) from error
-        raise UserError(f"The plug-in {module} needs a package that is not there ({error}): install it.") from error
+        raise UserError(f"The plug-in {module} imports a missing package ({error}); install that package.") from error
     except (Exception, SystemExit) as error:
-        raise UserError(f"The plug-in {module} {raised(error)} when it was imported: correct it.") from error
-    named = [name for name in os.environ.get(VARIABLE, "").split(",") if name]
-    os.environ[VARIABLE] = ",".join(dict.fromkeys([*named, module]))
+        raise UserError(f"The plug-in {module} {raised(error)} on import; correct the module.") from error
+    loaded = [name for name in os.environ.get(VARIABLE, "").split(",") if name]
+    os.environ[VARIABLE] = ",".join(dict.fromkeys([*loaded, module]))
 
 
 def load_named_plugins() -> None:
-    """Import what the environment variable names; for worker processes."""
+    """Import the modules in the environment variable; for worker processes."""
     for module in os.environ.get(VARIABLE, "").split(","):
         if module:
             load_plugin(module)

@@ -10,19 +10,19 @@ from typing import Any
 from skillscape.errors import UserError
 
 LARGEST_INTEGER = 2**31 - 1
-"""Steps are counted in 32 bits, and no size comes near it."""
+"""Upper bound of integer settings: steps are counted in 32 bits."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a setting may have; of a tuple, each of its entries. None is always allowed."""
+    """The valid range of a number, or of each entry of a tuple; None is always valid."""
 
     words: str
-    """What the number must be, as it stands after "must be"."""
+    """The range as text, after "must be"."""
     low: float = -math.inf
     high: float = math.inf
     above: bool = False
-    """Whether ``low`` itself is too low."""
+    """Whether ``low`` itself is excluded."""
 
     def holds(self, value: float) -> bool:
         """Whether a number is in the range."""
@@ -38,7 +38,7 @@ _NO_FLAGS: Mapping[str, str] = MappingProxyType({})
 def check_ranges(settings: Any, prefix: str = "", flags: Mapping[str, str] = _NO_FLAGS) -> None:  # noqa: ANN401
     """Refuse numbers of a dataclass, and of those nested in it, that are not finite or outside their range.
 
-    ``prefix`` stands before a field's name in the sentence; ``flags``: fields whose flag has another name.
+    ``prefix``: prefix of the flags; ``flags``: fields whose flag has another name.
     """
     hints = typing.get_type_hints(type(settings), include_extras=True)
     for field in fields(settings):

@@ -1,4 +1,4 @@
-"""Registries of classes: the modules of a package, plug-ins that are installed, and what a user registers."""
+"""Registries of classes: those of a package, of installed plug-ins, and of ``register``."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ from skillscape.errors import Notice, UserError
 
 
 class Named(Protocol):
-    """What a class needs to be found by name."""
+    """A class with a name."""
 
     name: ClassVar[str]
 
@@ -23,9 +23,8 @@ T = TypeVar("T", bound=Named)
 class Registry(Generic[T]):
     """The concrete subclasses of ``base`` by name.
 
-    They are those that the modules and folders of ``package`` define, those that installed packages offer as entry
-    points of ``group``, and those that were registered. A name alone never makes anything be imported: what a file of
-    a run names must already be here.
+    They come from the modules and folders of ``package``, from entry points ``group`` of installed packages, and from
+    ``register``. A name in a file of a run never causes an import: its class must already be registered.
     """
 
     def __init__(self, package: str, base: type[T], group: str) -> None:
@@ -39,14 +38,14 @@ class Registry(Generic[T]):
     def register(self, kind: type[T]) -> type[T]:
         """Add a class under its ``name``; returns it, so that this also works as a decorator."""
         if not (inspect.isclass(kind) and issubclass(kind, self._base)):
-            raise UserError(f"Only subclasses of {self._base.__name__} can be registered, not {kind!r}.")
+            raise UserError(f"{kind!r} cannot be registered; give a subclass of {self._base.__name__}.")
         if missing := self._missing(kind):
-            raise UserError(f"{kind.__name__} does not define {', '.join(missing)}; define what is missing.")
+            raise UserError(f"{kind.__name__} does not define {', '.join(missing)}; define them to register the class.")
         taken = self._known().get(kind.name)
-        # A class that is defined again, as by a cell of a notebook, replaces its older self.
+        # A class that is defined again, as in a notebook cell, replaces the earlier definition.
         if taken is not None and _origin(taken) != _origin(kind):
             raise UserError(
-                f"The name {kind.name!r} of {_origin(kind)} belongs to {_origin(taken)}; choose another name."
+                f"The name {kind.name!r} of {_origin(kind)} is taken by {_origin(taken)}; choose another name."
             )
         self._known()[kind.name] = kind
         return kind
@@ -69,26 +68,26 @@ class Registry(Generic[T]):
         return self._kinds
 
     def _own(self) -> dict[str, type[T]]:
-        """The classes that the package defines; a folder is asked for those that its ``__init__`` names."""
-        found: dict[str, type[T]] = {}
+        """The classes that the package defines; of a folder, those that its ``__init__`` imports."""
+        kinds: dict[str, type[T]] = {}
         for info in pkgutil.iter_modules(importlib.import_module(self._package).__path__, f"{self._package}."):
             for value in vars(importlib.import_module(info.name)).values():
                 if self._is_concrete(value) and f"{value.__module__}.".startswith(f"{info.name}."):
-                    found[value.name] = value
-        return found
+                    kinds[value.name] = value
+        return kinds
 
     def _is_concrete(self, value: Any) -> bool:  # noqa: ANN401  anything that a module holds
         return inspect.isclass(value) and issubclass(value, self._base) and not inspect.isabstract(value)
 
     def _load_plugins(self) -> list[str]:
-        """Register what installed packages offer; what is wrong with those that cannot be, in sentences."""
+        """Register the plug-ins of installed packages; returns an error message for each that fails."""
         problems = []
         for point in sorted(entry_points(group=self._group), key=lambda point: point.name):
             try:
                 self.register(point.load())
-            except Exception as error:  # a plug-in may fail in any way, and must not take the rest along
+            except Exception as error:  # a plug-in may fail in any way, and must not disable the others
                 problems.append(
-                    f"The plug-in {point.name!r} ({point.value}) of {self._group} is left out: "
+                    f"The plug-in {point.name!r} ({point.value}) of {self._group} is skipped: "
                     f"{type(error).__name__}: {error}"
                 )
         return problems

@@ -148,7 +148,7 @@ class Replay:
         return EpisodeIndex(episodes, np.cumsum(np.where(ended > 0, steps, np.maximum(steps - self._nstep + 1, 0))))
 
     def trajectories(self) -> list[Trajectory]:
-        """The steps of every visible episode and of the one under way."""
+        """The steps of every visible episode and of the unfinished one."""
         spans = [(begun, steps) for begun, steps, _, _ in self._episode_index.episodes.tolist()]
         spans.append((self._begun, self._written - self._begun))
         rows = [np.arange(begun, begun + steps) % self._rows for begun, steps in spans]
@@ -180,7 +180,7 @@ class Replay:
             weight = weight * self._discount * columns.discount[row]
             next_discount = weight if ahead == 0 else next_discount
         first = start % rows
-        # Arrays of the host where the type says the device's: the call of the learner moves them, all at once.
+        # Host arrays where the type says device arrays: the call of the update moves them all at once.
         arrays: dict[str, Any] = {
             "obs": columns.obs[first],
             "action": columns.action[first],
@@ -202,7 +202,7 @@ class Replay:
         if not len(episodes):
             longest = episode_index.episodes[:, 1].max(initial=0) + 1
             raise UserError(
-                f"Sequences of {length} states are asked for, but the longest episode so far has {longest}: "
+                f"Sequences of {length} states are requested, but the longest episode so far has {longest}: "
                 "shorten the sequences, or choose an environment with longer episodes."
             )
         begun, states = episodes[self._generator.integers(len(episodes), size=count)].T
@@ -255,7 +255,9 @@ class Replay:
         under_way = [self._begun, self._written - self._begun, 0, int(metadata["checksum"])]
         for begun, steps, _, checksum in [*self._episode_index.episodes.tolist(), under_way]:
             if self._checksum(begun, steps) != checksum:
-                raise UserError("The replay buffer is damaged: its rows do not match their checksums.")
+                raise UserError(
+                    "The replay buffer is damaged: its rows do not match their checksums; train again with --force."
+                )
 
     def _checksum(self, begun: int, steps: int) -> int:
         if steps == 0:
@@ -297,10 +299,10 @@ def _on_disk(folder: Path, name: str, kind: np.dtype[Any], shape: tuple[int, ...
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise UserError(
-                f"There is no room for the replay buffer, {size / 1e6:,.0f} MB in {path.parent} ({error.strerror}); "
-                "free some or lower --backbone.replay-capacity (Dreamer: --backbone.replay.capacity)."
+                f"The replay buffer needs {size / 1e6:,.0f} MB in {path.parent} ({error.strerror}); free disk space or "
+                "lower --backbone.replay-capacity (Dreamer: --backbone.replay.capacity)."
             ) from error
     if path.stat().st_size != size:
-        raise UserError(f"{path} is damaged: it has another size than the run asks for.")
+        raise UserError(f"{path} is damaged: it does not have {size:,} bytes; restore it or train again with --force.")
     # A plain view: indexing a memmap itself builds a memmap each time, which costs more than the copy.
     return np.memmap(path, kind, "r+", shape=shape).view(np.ndarray)

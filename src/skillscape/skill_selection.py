@@ -1,4 +1,4 @@
-"""Which skill to fine-tune: drawn as in pre-training, one for the whole run, the most promising, or a mixture."""
+"""Skill selection in fine-tuning: resampled, fixed, selected from warm-up data, or mixed by a controller."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,23 +16,22 @@ from skillscape.skills import Box, SignedBox, SkillSpace
 from skillscape.types import RandomKey
 
 WINDOW = 50
-"""Steps over which ``regress`` pairs a sum of rewards with the likelihood of the actions; fewer in short episodes."""
+"""Window in steps over which ``regress`` sums rewards and action log-likelihoods; shorter in short episodes."""
 
 Infer = Callable[[Shaped[Array, "n ..."], Float[Array, " n"]], Float[Array, " z"]]
-"""The skill that explains rewards seen in states, as objectives see them: a method's pre-trained ``infer_skill``."""
+"""The skill inferred from objective observations and rewards: a method's pre-trained ``infer_skill``."""
 StrategyKind = Literal["prior", "random", "fixed", "constant", "controller", "regress", "grid", "infer"]
 STRATEGY_KINDS: tuple[StrategyKind, ...] = get_args(StrategyKind)
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How the skill of a fine-tuning run is chosen.
+    """The skill selection of a fine-tuning.
 
-    prior: anew as in pre-training; random: one draw that stays; fixed: the skill with ``index``; constant: 0.5 in
-    every entry, the middle of a box of skills; controller: all of them, mixed state by state. The others choose by the
-    data that is collected before learning begins. regress: the skill whose action likelihood correlates best with
-    return; grid: the one that earned most when each acted in turn; infer: the one that the method's own model infers
-    from the rewards.
+    prior: resampled as in pre-training; random: one draw for the whole run; fixed: the skill with ``index``; constant:
+    the centre of the skill box; controller: a state-dependent mixture of all skills. The others select from the warm-up
+    data. regress: the skill whose action likelihood correlates best with return; grid: the skill with the highest mean
+    reward when each acts in turn; infer: the skill that the method's model infers from the rewards.
     """
 
     kind: StrategyKind
@@ -40,21 +39,21 @@ class Strategy:
 
     @property
     def needs_warmup_data(self) -> bool:
-        """Whether the skill is chosen by the steps before learning begins."""
+        """Whether the skill is selected from warm-up data."""
         return self.kind in ("regress", "grid", "infer")
 
     @property
     def infers(self) -> bool:
-        """Whether the method's pre-trained model is needed to choose the skill."""
+        """Whether the skill is selected by the method's pre-trained model."""
         return self.kind == "infer"
 
     @property
     def uses_controller(self) -> bool:
-        """Whether a controller mixes all skills: the agent needs one, see ``Backbone.with_controller``."""
+        """Whether a controller mixes all skills, see ``Backbone.with_controller``."""
         return self.kind == "controller"
 
     def initial(self, skills: SkillSpace, key: RandomKey) -> Float[np.ndarray, " z"] | None:
-        """The skill that a run keeps from its start, or None where skills change or are judged first."""
+        """The skill of the whole run from its start, or None if skills are resampled or selected later."""
         if self.kind == "random":
             return np.asarray(skills.sample(key, 1)[0])
         if self.kind == "fixed":
@@ -62,12 +61,12 @@ class Strategy:
         if self.kind == "constant":
             return np.full(skills.width, 0.5, np.float32)
         if self.kind == "controller":
-            # The controller looks at all skills itself; the critic, which was trained with skills, is shown their mean.
+            # The controller mixes all skills itself; the skill-conditioned critic gets their mean.
             return np.asarray(jnp.mean(skills.all(), axis=0))
         return None
 
     def trials(self, skills: SkillSpace) -> Float[np.ndarray, "k z"] | None:
-        """The skills that the policy tries in turn before learning begins, or None where that is not what happens."""
+        """The skills that act in turn in the warm-up, or None."""
         return candidates(skills) if self.kind == "grid" else None
 
     def select(
@@ -78,41 +77,41 @@ class Strategy:
         trajectories: Sequence[Trajectory],
         infer: Infer | None = None,
     ) -> Float[np.ndarray, " z"]:
-        """The skill that the steps so far speak for; ``infer``: needed where ``infers``."""
+        """The skill selected from warm-up data; ``infer``: required if ``infers``."""
         if self.kind == "grid":
             return best_tried(trajectories)
         if self.kind == "regress":
             return regress(backbone, agent, skills, trajectories)
         if self.kind == "infer" and infer is not None:
             return inferred(backbone, agent, trajectories, infer)
-        raise UserError(f"--skill {self.kind} does not choose a skill by what was earned; use regress or grid.")
+        raise UserError(f"--skill {self.kind} does not select a skill from warm-up data; use regress or grid.")
 
 
 def parse_strategy(text: str, skills: SkillSpace) -> Strategy:
-    """Read ``--skill``; what the skills cannot do is refused."""
+    """Parse ``--skill``; a selection that the skill space does not allow is refused."""
     if skills.width == 0:
         return Strategy("prior")
     if text.isdecimal():
         return _fixed(int(text), skills)
-    kind = next((one for one in STRATEGY_KINDS if one == text and one != "fixed"), None)
+    kind = next((known for known in STRATEGY_KINDS if known == text and known != "fixed"), None)
     if kind is None:
-        names = ", ".join(one for one in STRATEGY_KINDS if one != "fixed")
-        raise UserError(f"--skill cannot be {text!r}; choose {names}, or the number of a skill.")
+        names = ", ".join(known for known in STRATEGY_KINDS if known != "fixed")
+        raise UserError(f"--skill cannot be {text!r}; choose {names}, or the index of a skill.")
     boxed = isinstance(skills, (Box, SignedBox))
     if kind == "constant" and not boxed:
-        raise UserError("--skill constant is for skills from a box, such as CIC's; use --skill random or a number.")
+        raise UserError("--skill constant needs skills from a box, such as CIC's; use --skill random or an index.")
     if kind == "grid" and not boxed and skills.count is None:
-        raise UserError("--skill grid needs skills that can be listed or come from a box; use --skill random or prior.")
+        raise UserError("--skill grid needs discrete skills or skills from a box; use --skill random or prior.")
     if kind in ("regress", "controller") and skills.count is None:
-        raise UserError(f"--skill {kind} needs skills that can be listed; use --skill random or prior.")
+        raise UserError(f"--skill {kind} needs discrete skills; use --skill random or prior.")
     return Strategy(kind)
 
 
 def _fixed(index: int, skills: SkillSpace) -> Strategy:
     if skills.count is None:
-        raise UserError(f"--skill {index} is an index, but these skills are a continuum; use --skill random or prior.")
+        raise UserError(f"--skill {index} is an index, but the skills are continuous; use --skill random or prior.")
     if index >= skills.count:
-        raise UserError(f"There is no skill {index}: the run has skills 0 to {skills.count - 1}.")
+        raise UserError(f"There is no skill {index}; choose one from 0 to {skills.count - 1}.")
     return Strategy("fixed", index)
 
 
@@ -137,9 +136,11 @@ def best_tried(trajectories: Sequence[Trajectory]) -> Float[np.ndarray, " z"]:
 def inferred(
     backbone: Backbone[Any, Any], agent: PyTree, trajectories: Sequence[Trajectory], infer: Infer
 ) -> Float[np.ndarray, " z"]:
-    """The skill that a method's model infers from the rewards, in the states as the method saw them."""
-    show = jax.jit(backbone.objective_obs)
-    states = [show(agent, trajectory.obs, trajectory.action) for trajectory in trajectories if len(trajectory.reward)]
+    """The skill that a method's model infers from the rewards, at the objective observations of the trajectories."""
+    objective_obs = jax.jit(backbone.objective_obs)
+    states = [
+        objective_obs(agent, trajectory.obs, trajectory.action) for trajectory in trajectories if len(trajectory.reward)
+    ]
     rewards = jnp.concatenate([trajectory.reward for trajectory in trajectories])
     return np.asarray(infer(jnp.concatenate(states), rewards))
 
@@ -147,15 +148,15 @@ def inferred(
 def regress(
     backbone: Backbone[Any, Any], agent: PyTree, skills: SkillSpace, trajectories: Sequence[Trajectory]
 ) -> Float[np.ndarray, " z"]:
-    """The skill whose actions go with high rewards: argmax_z of the correlation of Σ r and Σ log π(a|s, z).
+    """The skill whose action likelihood correlates best with return: argmax_z corr(Σ r, Σ log π(a|s, z)).
 
     The sums are over windows inside an episode, of ``WINDOW`` steps or as long as the longest episode if that is
-    shorter. Uncentred, the score would favour the skill that is most like the actions taken, whatever they earned;
-    unscaled, the one with the largest actions, whose likelihoods vary most.
+    shorter. Without centring, the skill most similar to the behaviour policy would win, whatever its rewards; without
+    scaling, the skill whose likelihoods vary most.
     """
     length = min(WINDOW, max((len(trajectory.reward) for trajectory in trajectories), default=0))
     if length == 0:
-        raise UserError("--skill regress needs steps before learning begins, but there are none.")
+        raise UserError("--skill regress needs warm-up data, but there is none; set warm-up steps above 0.")
     windows = [window for trajectory in trajectories for window in _windows(trajectory, length)]
     returns = np.array([window.reward.sum() for window in windows])
     obs, action = (np.stack([window[field] for window in windows]) for field in (0, 1))

@@ -1,4 +1,4 @@
-"""Skill spaces: what a skill is and how one is drawn."""
+"""Skill spaces: the set of skills and their prior."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Discrete(SkillSpace):
 
     @property
     def count(self) -> int:
-        """As many as there are entries."""
+        """The number of skills."""
         return self.number
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
@@ -79,7 +79,7 @@ class Sphere(SkillSpace):
 
     @property
     def count(self) -> None:
-        """None: these skills are a continuum."""
+        """None, since the skills are continuous."""
         return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
@@ -108,11 +108,11 @@ class Box(SkillSpace):
 
     @property
     def count(self) -> None:
-        """None: these skills are a continuum."""
+        """None, since the skills are continuous."""
         return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
-        """Uniform draws."""
+        """Skills drawn uniformly."""
         return jax.random.uniform(key, (rows, self.dimension))
 
     def all(self) -> Float[Array, "k z"]:

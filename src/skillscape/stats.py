@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 class Moments(NamedTuple):
-    """Mean and variance of everything seen so far, and how much that was. mean, variance: [...]; count: []."""
+    """Running mean and variance, and the number of rows so far. mean, variance: [...]; count: []."""
 
     mean: Float[Array, "*d"]
     variance: Float[Array, "*d"]

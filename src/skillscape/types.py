@@ -19,7 +19,7 @@ Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels"]
 
 
 class Spec(NamedTuple):
-    """What an objective is told about the states it will see; it picks an MLP or a conv net by the shape.
+    """Shapes of the states that an objective is applied to; it picks an MLP or a CNN by them.
 
     States of three dimensions are images [height, width, channel], of bytes or of numbers in [-½, ½].
     """
@@ -62,9 +62,9 @@ class Experience(NamedTuple):
 
 
 RewardState: TypeAlias = Literal["obs", "next_obs"]
-"""Which state of a transition a method pays for.
+"""The state of a transition that a method rewards.
 
-URLB's code pays some methods for the state that is left; a world model pays for the one that is reached.
+URLB's code rewards s for some methods; a world model rewards s'.
 """
 
 
@@ -89,7 +89,7 @@ class Transitions(NamedTuple):
 
     ``reward`` is the discounted sum over the n steps and ``discount`` what the value at ``bootstrap_obs`` counts for:
     γⁿ, or 0 where the task ended on the way. ``next_discount`` is the same for ``next_obs``. Arrays of the host: they
-    become the device's when the learner is called.
+    move to the device when the update is called.
     """
 
     obs: Shaped[Array, "n ..."]

@@ -267,7 +267,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_offered(capsys, copy
     damage(copy / "checkpoints" / "000000001600")
     line = stopped(capsys, "pretrain", "diayn", *SMOKE, "--out", copy, "--resume")[-1]
     assert line.startswith("skillscape: ")
-    assert f"delete it to go on from {copy}/checkpoints/000000000800" in line
+    assert f"delete it to continue from {copy}/checkpoints/000000000800" in line
 
 
 def test_following_that_offer_gives_the_same_run(copy, trained):
@@ -321,7 +321,7 @@ def test_a_foreign_folder_is_one_line(capsys, tmp_path, command):
 def test_a_run_without_a_checkpoint_is_one_line(capsys, copy, command):
     for part in ("skills", "checkpoints", "snapshots"):
         shutil.rmtree(copy / part)
-    assert "holds no checkpoint yet" in refused(capsys, command, copy)
+    assert "has no checkpoint yet" in refused(capsys, command, copy)
 
 
 @pytest.mark.parametrize("command", ["evaluate", "plot"])

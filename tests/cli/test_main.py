@@ -78,7 +78,7 @@ def test_an_interruption_says_how_to_go_on(ending, capsys):
     ending(Interrupted())
     code, text = ended(capsys)
     assert code == 130
-    assert text == "\nskillscape: stopped and saved; run the same command with --resume to go on.\n"
+    assert text == "\nskillscape: interrupted and saved; run the same command with --resume to continue.\n"
     ending(KeyboardInterrupt())
     assert ended(capsys) == (130, "")
 

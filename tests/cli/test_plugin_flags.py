@@ -120,9 +120,7 @@ def test_what_the_user_names_is_imported_from_the_current_folder(here, capsys, a
 
 
 def test_another_environment_than_the_run_s_is_not_allowed(here, capsys):
-    assert f"was trained on {ENV}, not on gym/other:X-v0" in refused(
-        capsys, "evaluate", "run", "--env", "gym/other:X-v0"
-    )
+    assert "--env is gym/other:X-v0, but" in refused(capsys, "evaluate", "run", "--env", "gym/other:X-v0")
 
 
 def test_training_finds_a_module_in_the_current_folder(here, capsys):

@@ -122,7 +122,7 @@ def test_steps_are_read_as_people_write_them(tmp_path, text):
 
 
 def test_half_a_step_is_refused(capsys):
-    assert "'2.5' is no whole number" in " ".join(" ".join(stopped(capsys, "pretrain diayn --steps 2.5")).split())
+    assert "'2.5' is not a whole number" in " ".join(" ".join(stopped(capsys, "pretrain diayn --steps 2.5")).split())
 
 
 # Folders
@@ -182,7 +182,7 @@ def test_every_seed_of_a_run_is_fine_tuned(tmp_path, capsys):
     run(f"pretrain diayn --env {ENV} --preset smoke --seed 3 --seeds 2 --out runs/x")
     run("finetune runs/x --out runs/y --skill 2")
     assert [config(tmp_path, f"y/seed_{seed}")["seed"] for seed in (3, 4)] == [3, 4]
-    assert "--seed is for one run" in refused(capsys, "finetune runs/x --out runs/z --seed 1")
+    assert "--seed applies to one run" in refused(capsys, "finetune runs/x --out runs/z --seed 1")
     assert not (tmp_path / "runs" / "z").exists()
 
 
@@ -325,7 +325,7 @@ def test_a_run_of_an_earlier_version_is_refused_with_one_true_sentence(capsys, t
     (tmp_path / "runs" / "x" / "config.json").write_text(json.dumps({"format": told, "env": ENV}))
     before = files(tmp_path)
     assert refused(capsys, line) == (
-        "skillscape: runs/x: this run was written by an earlier version of skillscape, and only that one can read it."
+        "skillscape: runs/x: the run was written by an earlier version of skillscape; read it with that version."
     )
     assert files(tmp_path) == before
 
@@ -356,7 +356,7 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --env square_a", "write maze/square_a"),
         ("pretrain diayn --env atari/pong", "There is no environment 'atari/pong'"),
         ("pretrain diayn --env maze/missing.txt", "There is no maze file missing.txt"),
-        ("pretrain diayn --steps 2499", "below one iteration of 2,500 steps"),
+        ("pretrain diayn --steps 2499", "--steps is 2499, but one iteration takes 2,500"),
         ("pretrain diayn --steps -5", "--steps must be above zero, not -5"),
         ("pretrain diayn --seeds 0", "--seeds must be at least 1"),
         ("pretrain diayn --workers 0", "--workers must be at least 1"),
@@ -376,25 +376,25 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --backbone.gae-lambda -0.1", "--backbone.gae-lambda"),
         ("pretrain diayn --backbone sack", "There is no backbone 'sack': did you mean 'sac'?"),
         ("pretrain diayn --backbone sac --env gym/toys:Pictured-v0", "shows images, which SAC does not learn from"),
-        (f"pretrain diayn --backbone ppo --env {ENV}", "PPO learns in environments that are written in JAX"),
+        (f"pretrain diayn --backbone ppo --env {ENV}", "PPO needs an environment written in JAX"),
         ("pretrain diayn --evaluation.every 0", "--evaluation.every must be above zero"),
-        ("pretrain diayn --evaluation.episodes 1", "--evaluation.episodes must be at least 2 in a maze"),
+        ("pretrain diayn --evaluation.episodes 1", "--evaluation.episodes is 1, but a maze needs 2 or more"),
         ("pretrain diayn --evaluation.episodes 10001", "--evaluation.episodes must be between 1 and 10,000"),
-        ("pretrain diayn --snapshots 2501", "--snapshots 2501 falls within an iteration of 2,500 steps"),
-        ("pretrain diayn --snapshots 500000", "--snapshots 500000 is never reached: --steps is 250,000"),
+        ("pretrain diayn --snapshots 2501", "--snapshots 2501 is not a multiple of an iteration of 2,500 steps"),
+        ("pretrain diayn --snapshots 500000", "--snapshots 500000 is beyond --steps 250,000"),
         ("pretrain diayn --snapshots -1", "--snapshots must be steps above zero, not -1"),
         ("pretrain diayn --env.noise 0.1", "--env.noise is for walker, quadruped, jaco, gym/ID and images"),
         (f"pretrain diayn --env {ENV} --env.noise -1", "--env.noise must be zero or more, not -1.0"),
         ("pretrain diayn --env.kwargs a=1", "maze/square_a takes no keyword arguments: leave a out"),
-        (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs takes KEY=VALUE pairs, not 'a'"),
+        (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs cannot be 'a'; give KEY=VALUE pairs"),
         (f"pretrain diayn --env {ENV} --env.kwargs a=1", "does not take the keyword argument 'a'"),
-        (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is kept with the run as JSON"),
+        (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is stored as JSON"),
         (f"pretrain diayn --env {ENV} --env.copies 0", "--env.copies must be between 1 and 256, not 0"),
-        ("pretrain diayn --env.copies 2", "--env.copies is for backbones that learn from replay"),
+        ("pretrain diayn --env.copies 2", "--env.copies is 2, but PPO does not learn from replay"),
         ("pretrain sd3 --objective.deviation-weight -1", "--objective.deviation-weight must be above zero"),
         ("pretrain cic --objective.temperature nan", "--objective.temperature must be a finite number"),
-        ("finetune", "Say which run to fine-tune, for example"),
-        ("finetune --task walker_walk", "Say which run to fine-tune, for example"),
+        ("finetune", "No run given; name one to fine-tune, for example"),
+        ("finetune --task walker_walk", "No run given; name one to fine-tune, for example"),
         ("finetune missing", "missing does not exist"),
         ("train --env walker", "walker has walker_stand, walker_walk"),
         ("train --env walker --task walker_fly", "walker_fly"),
@@ -408,7 +408,7 @@ def test_a_mistake_is_one_line_that_helps(capsys, tmp_path, arguments, answer):
 
 
 def test_no_method_is_a_mistake(capsys):
-    assert "Say which method to train" in stopped(capsys, "pretrain")[-1]
+    assert "No method given" in stopped(capsys, "pretrain")[-1]
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_tasks_of_mazes_are_cells(capsys, tmp_path):
 def test_what_was_trained_on_a_task_already_is_not_fine_tuned(capsys):
     run(f"pretrain diayn --env {ENV} --preset smoke --out runs/x")
     run("finetune runs/x --out runs/y")
-    assert "y was trained with a task's reward already; give a run of `skillscape pretrain`" in (
+    assert "y was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`" in (
         refused(capsys, "finetune runs/y --out runs/z")
     )
 
@@ -478,7 +478,7 @@ def test_what_was_trained_on_a_task_already_is_not_fine_tuned(capsys):
 def test_a_fine_tuning_never_replaces_its_source(capsys, tmp_path, flags):
     run(f"pretrain diayn --env {ENV} --preset smoke --out runs/x")
     line = refused(capsys, f"finetune runs/x --out runs/x {flags}")
-    assert "choose a folder apart from it with --out" in line
+    assert "which overlaps its pre-training" in line
     assert config(tmp_path, "x")["phase"] == "pretrain"
 
 

@@ -330,7 +330,7 @@ def test_failed_runs_are_told_at_the_end_with_their_logs(tmp_path, capsys):
     assert broken == f"{name} failed: the environment broke; see {log}"
     assert log.exists()
     assert f"failed: needs {name}, which failed" in held_back
-    assert last.startswith("skillscape: 2 of 4 runs failed; repair what the lines above say")
+    assert last.startswith("skillscape: 2 of 4 runs failed; fix the errors above")
 
 
 def test_a_dry_run_counts_and_touches_nothing(tmp_path, capsys):
@@ -350,7 +350,7 @@ def test_a_dry_run_counts_and_touches_nothing(tmp_path, capsys):
     ("arguments", "said"),
     [
         (["none.toml"], "Cannot read the sweep none.toml"),
-        (["SPEC", "--address", "auto"], "--address is for --on ray"),
+        (["SPEC", "--address", "auto"], "--address needs --on ray"),
         (["SPEC", "--workers", "0"], "--workers must be at least 1"),
         (["SPEC", "--runs", "/dev/null/runs"], "choose other --runs"),
     ],
@@ -384,9 +384,9 @@ def test_ray_that_is_not_installed_is_said_in_one_line(tmp_path, capsys, monkeyp
 def test_a_sweep_without_a_terminal_says_now_and_then_how_it_stands(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(execution.time, "monotonic", lambda: now[0])
-    lines = execution.Lines("grid")
+    lines = execution.ProgressLine("grid")
     standing = Progress(done=1, failed=0, running=2, total=5, seconds_left=600.0, event="")
-    for second in range(0, 2 * int(execution.TELL_EVERY) + 10, 10):
+    for second in range(0, 2 * int(execution.PROGRESS_INTERVAL) + 10, 10):
         now[0] = float(second)
         lines.show(standing)
     told = capsys.readouterr().err.splitlines()

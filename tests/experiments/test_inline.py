@@ -98,14 +98,14 @@ def test_a_failed_run_of_reproduce_is_told_and_nothing_is_drawn(trained, tmp_pat
     *_, broken, held_back, last = capsys.readouterr().err.splitlines()
     assert broken == "urlb-compact-200000/icm-walker/seed_1 failed: it broke."
     assert held_back.startswith("urlb-compact-200000-100000/icm-walker_run/seed_1 failed: needs")
-    assert last.startswith("skillscape: 2 of 4 runs failed; repair what the lines above say")
+    assert last.startswith("skillscape: 2 of 4 runs failed; fix the errors above")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--address", "auto"], "--address is for --on ray"),
+        (["--address", "auto"], "--address needs --on ray"),
         (["--workers", "0"], "--workers must be at least 1"),
         (["--runs", "/dev/null/runs"], "choose other --runs"),
     ],

@@ -58,7 +58,7 @@ def test_whatever_is_killed_the_results_are_the_same(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "skillscape: stopped and saved; the same command goes on where it was."
+    assert errors.splitlines()[-1] == "skillscape: interrupted and saved; run the same command to continue."
     assert "Traceback" not in errors
     assert not Path(f"/proc/{worker}").exists()
     # The driver is killed: its workers notice and end.

@@ -328,7 +328,7 @@ def test_on_images_a_scan_is_the_same_as_single_steps_and_improves_the_loss(obje
 def test_scores_of_skills_are_finite_or_refused(objective, shape):
     batch = random_batch(objective, shape)
     if type(objective).score_skills is Objective.score_skills:
-        with pytest.raises(UserError, match=f"{objective.name} keeps no score"):
+        with pytest.raises(UserError, match=f"{objective.name} has no density or discriminator"):
             objective.score_skills(start(objective, shape), batch.next_obs)
     else:
         scores = jax.jit(objective.score_skills)(start(objective, shape), batch.next_obs)

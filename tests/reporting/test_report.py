@@ -414,7 +414,7 @@ def test_the_command_prints_the_path_of_the_page(tmp_path, capsys):
 
 
 def test_no_folder_is_refused(capsys):
-    assert "Say which runs" in refused(capsys)
+    assert "No runs given" in refused(capsys)
 
 
 def test_a_missing_folder_is_refused(tmp_path, capsys):
@@ -454,7 +454,7 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path, capsys, name, content):
     for seed in range(2):
         (root / "cic" / f"seed_{seed}" / name).write_text(content)
     line = refused(capsys, root, "--out", tmp_path / "out")
-    assert "The report is written without what cannot be read: " in line
+    assert "Runs that cannot be read are missing from the report: " in line
     assert f"{root / 'cic' / 'seed_0'}, {root / 'cic' / 'seed_1'}" in line
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {run["run"] for run in values["left_out"]} == {str(root / "cic" / f"seed_{seed}") for seed in range(2)}

@@ -196,7 +196,7 @@ def refused(capsys, *arguments):
     ("arguments", "sentence"),
     [
         (["--skill", "16"], "There is no skill 16: .* has skills 0 to 15"),
-        (["--skill", "first"], "--skill must be the number of a skill, or all"),
+        (["--skill", "first"], "--skill cannot be 'first'; give the index"),
         (["--seed", "1"], "There is no seed 1: .* has 0"),
         (["--steps", "0"], "--steps must be at least 1"),
         (["--size", "100"], "renders itself, so its frames cannot be set up: leave --size out"),
@@ -245,7 +245,7 @@ def test_the_command_prints_the_renderer_and_the_paths(toy, tmp_path, capsys):
     main(["video", str(toy("diayn")), "--skill", "2", "--steps", "2", "--out", str(tmp_path)])
     printed = capsys.readouterr()
     assert printed.out.split() == [str(tmp_path / "skill_02.mp4"), str(tmp_path / "skill_02.png")]
-    assert printed.err.splitlines() == ["drawing with its own render()", "skill 2 · 1 of 1"]
+    assert printed.err.splitlines() == ["rendering with its own render()", "skill 2 · 1 of 1"]
 
 
 @pytest.mark.slow

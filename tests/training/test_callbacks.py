@@ -134,7 +134,7 @@ def test_a_full_disk_costs_tensorboard_and_nothing_else(run):
     with calling([TensorBoard()], run, 0) as callbacks:
         callbacks.log("metrics", 10, {"loss": 0.5})
         fill("tfevents")
-        with pytest.warns(Notice, match=r"No space left on device.*goes on without TensorBoard"):
+        with pytest.warns(Notice, match=r"No space left on device.*continues without TensorBoard"):
             callbacks.log("metrics", 20, {"loss": 0.75})
         for step in range(30, 200, 10):
             callbacks.log("metrics", step, {"loss": 0.75})
@@ -143,7 +143,7 @@ def test_a_full_disk_costs_tensorboard_and_nothing_else(run):
 
 def test_a_folder_that_tensorboard_cannot_have_costs_tensorboard_alone(run):
     (run.folder / "tensorboard").write_text("in the way")
-    with pytest.warns(Notice, match="goes on without TensorBoard"), calling([TensorBoard()], run, 0) as callbacks:
+    with pytest.warns(Notice, match="continues without TensorBoard"), calling([TensorBoard()], run, 0) as callbacks:
         callbacks.log("metrics", 10, {"loss": 0.5})
 
 
@@ -212,13 +212,15 @@ def test_what_they_cannot_begin_is_one_sentence(run, wandb):
     with pytest.raises(UserError) as caught, calling([WeightsAndBiases()], run, 0):
         pass
     assert str(caught.value) == (
-        "--log wandb cannot begin a run (ConnectionError: no network); run `wandb login`, or leave it out."
+        "--log wandb cannot start a run (ConnectionError: no network); run `wandb login`, or leave it out."
     )
 
 
 def test_without_the_package_there_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UserError, match=r"--log wandb needs a package: run `pip install 'skillscape\[wandb\]'`"):
+    with pytest.raises(
+        UserError, match=r"--log wandb needs the package wandb; run `pip install 'skillscape\[wandb\]'`"
+    ):
         WeightsAndBiases()
 
 
@@ -257,7 +259,7 @@ def test_the_command_line_says_who_hears_of_a_run(tmp_path, heard, flags, kinds)
 def test_a_logger_that_is_missing_or_unknown_is_one_line_and_no_folder(tmp_path, heard, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "wandb", None)
     for name, answer in (
-        ("wandb", "skillscape: --log wandb needs a package: run `pip install 'skillscape[wandb]'`."),
+        ("wandb", "skillscape: --log wandb needs the package wandb; run `pip install 'skillscape[wandb]'`."),
         ("wandbb", "skillscape: There is no logger 'wandbb': did you mean 'wandb'? There are tensorboard, wandb."),
     ):
         with pytest.raises(SystemExit) as stop:

@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_no_debris(tmp_path, monk
 
 def test_a_file_in_the_way_is_a_users_error(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
-    with pytest.raises(UserError, match="Could not write"):
+    with pytest.raises(UserError, match="Cannot write"):
         save_tree(tmp_path / "checkpoints" / "1", tree())
 
 
@@ -255,7 +255,7 @@ def test_the_previous_good_checkpoint_is_offered(tmp_path, damage, word):
         save_tree(checkpoint_folder(tmp_path, step), tree(step), metadata=NOTES)
     damage(checkpoint_folder(tmp_path, 200))
     damage(checkpoint_folder(tmp_path, 300))
-    with pytest.raises(UserError, match=f"{word}.*delete it to go on from .*000000000100") as caught:
+    with pytest.raises(UserError, match=f"{word}.*delete it to continue from .*000000000100") as caught:
         load_newest(tmp_path, tree())
     assert is_a_sentence(caught.value)
 
@@ -269,7 +269,7 @@ def test_notes_come_back_with_their_tree(tmp_path):
 
 def test_notes_that_were_not_given_are_missed(tmp_path):
     save_tree(tmp_path / "saved", tree())
-    with pytest.raises(UserError, match="has no notes"):
+    with pytest.raises(UserError, match="has no metadata"):
         load_metadata(tmp_path / "saved")
 
 

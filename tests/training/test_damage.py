@@ -386,6 +386,4 @@ def test_plot_says_what_it_leaves_out(whole, tmp_path, capsys):
     main(["plot", str(folder)])
     printed = capsys.readouterr()
     assert str(folder / "plots" / "evaluation.png") in printed.out.splitlines()
-    assert (
-        printed.err == f"skillscape: {folder}/evaluation.csv is damaged: 1 row(s) that cannot be read are left out.\n"
-    )
+    assert printed.err == f"skillscape: {folder}/evaluation.csv is damaged: 1 unreadable row(s) are skipped.\n"

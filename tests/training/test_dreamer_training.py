@@ -92,7 +92,7 @@ def test_it_learns_once_for_every_tenth_step_and_changes_every_part(whole):
     assert np.all(np.isfinite(run.metrics()["reward"]))
 
 
-# It is saved in the middle of an episode with a policy that has changed since it began, or between two episodes.
+# It is saved in the middle of an episode with a policy that has changed it began, or between two episodes.
 @pytest.mark.parametrize(
     ("name", "lived"),
     [
@@ -176,7 +176,7 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
     on_replayed = changed(TINY, objective={"reward_on": "replayed"})
     scored = replace(CONFIG, objective=APS(3, (4,), neighbours=2), backbone=on_replayed, steps=60)
     source = train(tmp_path / "source", scored)
-    with pytest.raises(UserError, match="no skill can be inferred"):
+    with pytest.raises(UserError, match="--skill infer is not available"):
         finetuning_of(source, CONFIG.env, steps=50)
     assert finetuning_of(source, CONFIG.env, skill="random", steps=50).skill == "random"
 

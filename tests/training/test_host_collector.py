@@ -183,7 +183,7 @@ def test_episodes_that_are_always_cut_before_a_return_are_told(tmp_path, monkeyp
 @pytest.mark.parametrize(("warmup_steps", "steps"), [(0, 100), (40, 39)])
 def test_skills_are_not_judged_by_steps_that_are_not_taken(warmup_steps, steps):
     config = finetuning_config(skill="regress", backbone=Counter(warmup_steps=warmup_steps), steps=steps)
-    with pytest.raises(UserError, match=f"by the {warmup_steps} steps before learning begins, but --steps is {steps}"):
+    with pytest.raises(UserError, match=f"warm-up data of {warmup_steps} steps, but --steps is {steps}"):
         config.check_env(config.spec())
     enough = finetuning_config(skill="regress", backbone=Counter(warmup_steps=40), steps=40)
     enough.check_env(enough.spec())

@@ -118,7 +118,9 @@ def test_a_run_killed_then_stopped_by_hand_goes_on_to_the_same_bytes(references,
     process.send_signal(signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "skillscape: stopped and saved; run the same command with --resume to go on."
+    assert (
+        errors.splitlines()[-1] == "skillscape: interrupted and saved; run the same command with --resume to continue."
+    )
     assert "Traceback" not in errors
     assert 2000 <= saved(folder) < STEPS
     assert train(command(None, folder, "--resume")).returncode == 0
@@ -218,11 +220,11 @@ def files(folder):
     [
         (["--task", "walker_walk"], "has one task, itself, and walker_walk is another"),
         (["--task", "gym/toys:Toy-v0"], "has one task, itself"),
-        (["--task", ENV, "--snapshot", "77"], "has no snapshot of step 77; it has 1000"),
-        (["--task", ENV, "--skill", "16"], "no skill 16: the run has skills 0 to 15"),
+        (["--task", ENV, "--snapshot", "77"], "has no snapshot of step 77; choose one of 1000"),
+        (["--task", ENV, "--skill", "16"], "no skill 16; choose one from 0 to 15"),
         (["--task", ENV, "--skill", "best"], "--skill cannot be 'best'"),
         (["--task", ENV, "--steps", "0"], "--steps must be above zero"),
-        (["--task", ENV, "--env", "gym/Pendulum-v1"], f"was trained on {ENV}, not on gym/Pendulum-v1"),
+        (["--task", ENV, "--env", "gym/Pendulum-v1"], f"was trained on {ENV}; give that ID"),
         (["--task", ENV, "--resume", "--force"], "exclude each other"),
     ],
 )
@@ -241,7 +243,7 @@ def test_a_fine_tuning_that_makes_no_sense_is_one_line_and_costs_nothing(capsys,
         (["train", "--env", "walker", "--task", "quadruped_run"], "not a task of walker"),
         (["train", "--env", "walker_walk", "--task", "walker_walk"], "is a task"),
         (["train", "--env", "gym/toys:Tuy-v0", "--task", "gym/toys:Tuy-v0"], "did you mean Toy-v0"),
-        (["finetune", "--task", "walker_walk"], "Say which run to fine-tune"),
+        (["finetune", "--task", "walker_walk"], "No run given"),
         (["finetune", "no/such/run", "--task", "walker_walk"], "does not exist"),
     ],
 )
@@ -263,7 +265,7 @@ def resuming(folder, *flags):
 
 def test_a_folder_in_the_way_is_kept(capsys, half_done):
     before = files(half_done)
-    assert "add --resume (resume=True) to go on with it" in refused(capsys, *resuming(half_done))
+    assert "add --resume (resume=True) to continue it" in refused(capsys, *resuming(half_done))
     assert files(half_done) == before
 
 

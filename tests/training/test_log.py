@@ -113,17 +113,17 @@ ROWS = [b"step,loss,reward\r\n", b"10,1.5,2.5\r\n", b"20,3.5,4.5\r\n"]
 @pytest.mark.parametrize("place", [1, 3])
 def test_a_line_that_cannot_be_read_is_left_out_and_told(tmp_path, line, place):
     (tmp_path / "metrics.csv").write_bytes(b"".join([*ROWS[:place], line, *ROWS[place:]]))
-    with pytest.warns(Notice, match=r"metrics\.csv is damaged: 1 row\(s\) that cannot be read"):
+    with pytest.warns(Notice, match=r"metrics\.csv is damaged: 1 unreadable row\(s\)"):
         table = read_metrics(tmp_path / "metrics.csv")
     assert table == {"step": [10, 20], "loss": [1.5, 3.5], "reward": [2.5, 4.5]}
-    with pytest.warns(Notice, match=r"1 row\(s\)"):
+    with pytest.warns(Notice, match=r"1 unreadable row\(s\)"):
         write_rows(tmp_path, [30], resume_at=20)
     assert read_metrics(tmp_path / "metrics.csv")["step"] == [10, 20, 30]
 
 
 def test_a_line_that_is_cut_short_is_told_where_it_is_read(tmp_path):
     (tmp_path / "metrics.csv").write_bytes(b"".join([*ROWS, b"30,5.5,6."]))
-    with pytest.warns(Notice, match=r"1 row\(s\)"):
+    with pytest.warns(Notice, match=r"1 unreadable row\(s\)"):
         assert read_metrics(tmp_path / "metrics.csv")["step"] == [10, 20]
 
 

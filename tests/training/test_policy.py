@@ -97,7 +97,7 @@ def test_an_observation_of_another_shape_is_a_users_error(runs, shape):
     policy = runs("ppo").policy()
     with pytest.raises(UserError) as caught:
         policy(np.zeros(shape))
-    assert str(caught.value) == f"This policy takes observations of shape (2,), or a batch of them, not {shape}."
+    assert str(caught.value) == f"obs has the wrong shape: {shape}; give (2,), or a batch of them."
 
 
 def test_lists_and_numbers_of_another_type_are_observations_too(runs):
@@ -110,16 +110,16 @@ def test_lists_and_numbers_of_another_type_are_observations_too(runs):
 def test_what_is_no_observation_at_all_is_a_users_error(runs):
     policy = runs("ddpg").policy()
     for obs in ("text", None, {"obs": [1.0]}, [[1.0], [1.0, 2.0]]):
-        with pytest.raises(UserError, match="takes observations of shape"):
+        with pytest.raises(UserError, match="obs has the wrong shape"):
             policy(obs)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int64])
 def test_an_image_of_another_type_is_not_cast_in_silence(runs, kind):
     policy = runs("dreamer").policy()
-    with pytest.raises(UserError, match="takes images of uint8, 0 to 255, not of"):
+    with pytest.raises(UserError, match="give images as uint8"):
         policy(np.zeros((64, 64, 3), kind))
-    with pytest.raises(UserError, match=r"takes observations of shape \(64, 64, 3\)"):
+    with pytest.raises(UserError, match=r"give \(64, 64, 3\)"):
         policy(np.zeros((64, 64), np.uint8))
 
 
@@ -147,17 +147,17 @@ def test_a_skill_may_be_a_vector(run):
 
 @pytest.mark.parametrize("skill", [-1, 10, 99])
 def test_an_unknown_skill_is_a_users_error(runs, skill):
-    with pytest.raises(UserError, match=f"There is no skill {skill}: this policy has skills 0 to 9"):
+    with pytest.raises(UserError, match=f"There is no skill {skill}; choose one from 0 to 9"):
         runs("ppo").policy(skill)
     policy = runs("ppo").policy(4)
-    with pytest.raises(UserError, match="has skills 0 to 9"):
+    with pytest.raises(UserError, match="choose one from 0 to 9"):
         policy.switch(skill)
     np.testing.assert_array_equal(policy.skill, np.eye(10)[4])
 
 
 @pytest.mark.parametrize("skill", [[1.0], np.full(10, np.nan), np.zeros((2, 10)), "random"])
 def test_a_vector_that_is_no_skill_is_a_users_error(runs, skill):
-    with pytest.raises(UserError, match="is an index or a vector of 10 finite numbers"):
+    with pytest.raises(UserError, match="give an index or a vector of 10 finite numbers"):
         runs("ppo").policy(skill)
 
 
@@ -166,7 +166,7 @@ def test_of_a_continuum_the_same_few_skills_have_numbers(runs):
     policy = run.policy()
     assert policy.number_of_skills is None
     np.testing.assert_array_equal(policy.skill, listed_skills(run.config.reward.skills)[0])
-    with pytest.raises(UserError, match=f"has skills 0 to {DRAWN_SKILLS - 1}"):
+    with pytest.raises(UserError, match=f"choose one from 0 to {DRAWN_SKILLS - 1}"):
         run.policy(DRAWN_SKILLS)
     middle = run.policy(np.full(64, 0.5))
     assert (middle(some(middle)) != policy(some(policy))).any()
@@ -177,7 +177,7 @@ def test_a_method_without_skills_has_one_policy(runs):
     assert policy.number_of_skills == 1
     assert policy.skill.shape == (0,)
     assert policy(some(policy)).shape == (2,)
-    with pytest.raises(UserError, match="has skills 0 to 0"):
+    with pytest.raises(UserError, match="choose one from 0 to 0"):
         policy.switch(1)
 
 
@@ -280,7 +280,7 @@ def test_the_folder_of_a_run_may_be_given_for_its_skills(runs):
 
 def test_a_run_that_has_no_skills_yet_says_when_it_will(tmp_path):
     Run.create(tmp_path / "run", configuration())
-    with pytest.raises(UserError, match="has no skills/ yet, which a run writes at its end; train it further"):
+    with pytest.raises(UserError, match="has no skills/ yet, which is written at the end of a run; train it further"):
         Policy.load(tmp_path / "run")
 
 
@@ -321,18 +321,18 @@ def test_the_skill_that_a_fine_tuning_kept_is_shared_with_it(runs, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "answer"),
     [
-        ("config", None, "does not say which policy it holds"),
-        ("config", {}, "not the configuration of a run"),
+        ("config", None, "its metadata are incomplete"),
+        ("config", {}, "config.json has the format"),
         ("config", {"format": "skillscape-run-1"}, "earlier version of skillscape"),
         ("obs_shape", [4], "belongs to another configuration"),
-        ("obs_shape", [-4], "does not say which policy it holds"),
-        ("obs_shape", "wide", "does not say which policy it holds"),
+        ("obs_shape", [-4], "its metadata are incomplete"),
+        ("obs_shape", "wide", "its metadata are incomplete"),
         ("obs_shape", [64, 64, 3], "shows images"),
-        ("action_dim", None, "does not say which policy it holds"),
-        ("horizon", "long", "does not say which policy it holds"),
-        ("step", None, "does not say which policy it holds"),
-        ("skill", "three", "does not say which policy it holds"),
-        ("skill", [1.0, 2.0], "does not say which policy it holds"),
+        ("action_dim", None, "its metadata are incomplete"),
+        ("horizon", "long", "its metadata are incomplete"),
+        ("step", None, "its metadata are incomplete"),
+        ("skill", "three", "its metadata are incomplete"),
+        ("skill", [1.0, 2.0], "its metadata are incomplete"),
     ],
 )
 def test_notes_that_tell_nonsense_are_refused_in_one_sentence(runs, tmp_path, monkeypatch, name, value, answer):

@@ -121,7 +121,9 @@ def test_a_run_stopped_by_hand_saves_and_says_how_to_go_on(references, tmp_path)
     folder = tmp_path / "stopped"
     code, errors = train_until("diayn", folder, 5, signal.SIGINT)
     assert code == 130
-    assert errors.splitlines()[-1] == "skillscape: stopped and saved; run the same command with --resume to go on."
+    assert (
+        errors.splitlines()[-1] == "skillscape: interrupted and saved; run the same command with --resume to continue."
+    )
     assert "Traceback" not in errors
     saved = int(newest_arrays(folder).parent.name)
     assert saved == 400 * rows_of(folder)
@@ -137,7 +139,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_once_there_is_room(refe
     assert "Traceback" not in limited.stderr
     # Whichever file of an evaluation is the first that is too large.
     told = limited.stderr.splitlines()[-1]
-    assert "earlier checkpoints are untouched" in told or ("so training stopped; " in told and "--resume" in told)
+    assert "earlier checkpoints are intact" in told or ("so training stopped; " in told and "--resume" in told)
     assert train("diayn", folder, "--resume").returncode == 0
     assert_same(folder, references("diayn"))
 

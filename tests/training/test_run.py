@@ -95,7 +95,7 @@ def test_a_run_of_an_earlier_version_is_refused_with_one_true_sentence(tmp_path,
     with pytest.raises(UserError) as caught:
         Run(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: this run was written by an earlier version of skillscape, and only that one can read it."
+        f"{tmp_path}: the run was written by an earlier version of skillscape; read it with that version."
     )
 
 
@@ -186,7 +186,7 @@ def test_a_run_without_a_checkpoint_says_how_to_get_one(tmp_path):
     assert run.kept_skill() is None
     assert run.trained_steps == 0
     for use in (run.snapshot, run.policy, run.trained_policy):
-        with pytest.raises(UserError, match="holds no checkpoint yet; train it further with --resume"):
+        with pytest.raises(UserError, match="has no checkpoint yet; train it further with --resume"):
             use()
     with pytest.raises(UserError, match="has no snapshot yet; train it further with --resume"):
         run.snapshot_step()
@@ -240,11 +240,11 @@ def test_the_newest_is_taken_be_it_a_snapshot_or_a_mere_checkpoint(trained):
     np.testing.assert_array_equal(weights(run.snapshot().agent), weights(state_at(run, 1200).agent))
     assert run.snapshot_step() == run.snapshot(1000).step == 1000
     np.testing.assert_array_equal(weights(run.snapshot(1000).agent), weights(state_at(run, 1000).agent))
-    with pytest.raises(UserError, match=r"has no snapshot of step 1200; it has 1000\."):
+    with pytest.raises(UserError, match=r"has no snapshot of step 1200; choose one of 1000\."):
         run.snapshot_step(1200)
     run.keep_snapshot(state_at(run, 1200))
     assert run.snapshot().step == run.snapshot_step() == 1200
-    with pytest.raises(UserError, match=r"has no snapshot of step 7; it has 1000, 1200\."):
+    with pytest.raises(UserError, match=r"has no snapshot of step 7; choose one of 1000, 1200\."):
         run.snapshot(7)
 
 
@@ -281,7 +281,7 @@ def test_a_pre_training_keeps_no_skill(trained):
 def test_a_checkpoint_that_does_not_say_which_skill_acts_is_refused(trained, metadata):
     run = trained(phase="finetune", task=HOST, skill="15")
     run.save(state_at(run, 1300), metadata)
-    with pytest.raises(UserError, match="does not say which skill acts"):
+    with pytest.raises(UserError, match="name no skill"):
         run.trained_policy()
 
 
@@ -320,7 +320,7 @@ def test_the_model_of_a_method_is_kept_once_and_comes_back(tmp_path):
 
 def test_training_from_scratch_has_no_model(tmp_path):
     run = Run.create(tmp_path / "run", replace(configuration(env=HOST), phase="train", task=HOST, objective=None))
-    with pytest.raises(UserError, match="trained from scratch and has no model of skills"):
+    with pytest.raises(UserError, match="trained from scratch, so it has no pre-trained objective"):
         run.model()
 
 

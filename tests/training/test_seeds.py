@@ -97,5 +97,5 @@ def test_seeds_share_one_compilation(tmp_path, monkeypatch):
 
 def test_an_environment_that_is_not_compiled_is_refused_for_iterations(tmp_path):
     run = Run.create(tmp_path / "run", maze_config(env="gym/Pendulum-v1"))
-    with pytest.raises(UserError, match="cannot be learned by Compass"):
+    with pytest.raises(UserError, match="Compass needs an environment in JAX"):
         train_maze_runs(run)

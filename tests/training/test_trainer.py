@@ -312,7 +312,7 @@ def test_tensorboard_on_a_full_disk_does_not_stop_the_run(run):
         if step == 400:
             fill("tfevents")
 
-    with pytest.warns(Notice, match="goes on without TensorBoard") as told:
+    with pytest.warns(Notice, match="continues without TensorBoard") as told:
         train_maze_runs(run, callbacks=[TensorBoard(), Telling(filling)])
     assert len(told) == 1
     assert_rows_are_right(run)

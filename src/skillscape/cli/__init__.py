@@ -20,29 +20,29 @@ from skillscape.errors import Interrupted, LeftOut, Notice, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
 
-Unsupervised skill discovery: train an agent without reward, look at the skills it found.
+Unsupervised skill discovery: pre-train an agent without task reward, fine-tune and evaluate its skills.
 
-  methods             what can be trained, one line each
-  envs                where it can be trained, one line each
-  backbones           the RL algorithms to train with, one line each
-  doctor              what works on this machine, and what to install where something does not
-  pretrain METHOD     train without reward             skillscape pretrain sd3 --env maze/square_a --out runs/sd3
-  finetune RUN        learn a task with the skills     skillscape finetune runs/sd3-walker --task walker_walk
+  methods             list the methods
+  envs                list the environments
+  backbones           list the RL algorithms
+  doctor              check the installation, and say what to install
+  pretrain METHOD     learn skills without task reward skillscape pretrain sd3 --env maze/square_a --out runs/sd3
+  finetune RUN        fine-tune skills on a task       skillscape finetune runs/sd3-walker --task walker_walk
   train               learn a task from scratch        skillscape train --env walker --task walker_walk
-  evaluate RUN        measure a run                    skillscape evaluate runs/sd3 --json
-  plot RUN            pictures of a run                skillscape plot runs/sd3
-  video RUN           films of the skills of a run     skillscape video runs/sd3-walker
-  report RUNS…        one page about many runs         skillscape report runs --out report
+  evaluate RUN        measure the skills of a run      skillscape evaluate runs/sd3 --json
+  plot RUN            figures of a run                 skillscape plot runs/sd3
+  video RUN           videos of the skills of a run    skillscape video runs/sd3-walker
+  report RUNS…        HTML report on many runs         skillscape report runs --out report
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
   sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
 
-`skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every setting.
-`--plugin MODULE` with any command imports a module of yours first, which registers methods, backbones or environments.
-`--debug` with any command also shows the error of Python behind a sentence of skillscape.
+`skillscape COMMAND --help` explains a command; `skillscape pretrain METHOD --help` lists every option of a method.
+`--plugin MODULE`, with any command, imports a module of yours that registers methods, backbones or environments.
+`--debug`, with any command, prints the Python traceback behind an error message.
 """
 
 DEBUG = "--debug"
-"""Allowed anywhere, with every command."""
+"""A flag of every command: print the traceback behind an error message."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             traceback.print_exception(error.__cause__)
         sys.exit(2)
     except Interrupted:
-        # Whole experiments go on by themselves; a single run has to be told, so that nothing is overwritten by mistake.
+        # `reproduce` resumes by itself; a single run needs --resume, so that nothing is overwritten by mistake.
         how = "run the same command" if given[:1] == ["reproduce"] else "run the same command with --resume"
-        print(f"\nskillscape: stopped and saved; {how} to go on.", file=sys.stderr)
+        print(f"\nskillscape: interrupted and saved; {how} to continue.", file=sys.stderr)
         sys.exit(130)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; point stdout elsewhere so that Python's own flush stays quiet.
+        # The reader (head, less) has closed the pipe; redirect stdout so that Python's flush at exit does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _notices_printed() -> Iterator[list[str]]:
-    """Print each of the library's notices once, as a line of our own; what is yielded names what was left out."""
-    told: list[str] = []
+    """Print each of the library's notices once, as one line; yields the list of those that name skipped runs."""
+    printed: list[str] = []
     left_out: list[str] = []
     with warnings.catch_warnings():
         usual = warnings.showwarning
@@ -88,9 +88,9 @@ def _notices_printed() -> Iterator[list[str]]:
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:  # noqa: ANN401
             if not issubclass(category, Notice):
                 usual(message, category, *place, **more)
-            elif str(message) not in told:
-                told.append(str(message))
-                # In place of a progress line that stands there.
+            elif str(message) not in printed:
+                printed.append(str(message))
+                # Overwrite the progress line on a terminal.
                 clear = "\r\033[K" if sys.stderr.isatty() else ""
                 print(f"{clear}skillscape: {message}", file=sys.stderr, flush=True)
                 if issubclass(category, LeftOut):

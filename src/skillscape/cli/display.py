@@ -1,4 +1,4 @@
-"""What the commands share: progress, tables, and looking at arguments before they are parsed."""
+"""Helpers of the commands: progress, tables, and reading arguments before they are parsed."""
 
 import itertools
 import sys
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 
 class Countdown:
-    """What comes next of a known number of equal parts, and about how long all of it still takes."""
+    """Progress through a known number of equal parts, with the estimated time left."""
 
     def __init__(self, parts: int) -> None:
-        """Begin to count the time."""
+        """Start the clock."""
         self._parts = parts
         self._begun = 0
         self._began = time.perf_counter()
 
     def next(self, label: str) -> None:
-        """Say that a part begins; the one before it is done."""
+        """Print that the next part begins, which ends the one before it."""
         done, self._begun = self._begun, self._begun + 1
         seconds = time.perf_counter() - self._began
         left = f" · about {max(1, round(seconds / done * (self._parts - done)))} s left" if done else ""
@@ -29,14 +29,14 @@ def first_sentence(text: str | None) -> str:
 
 
 def print_table(rows: Sequence[tuple[str, str]]) -> None:
-    """Print names and what they mean in two columns."""
+    """Print names and descriptions in two columns."""
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{name:<{width}}  {text}")
 
 
 def value_of(arguments: list[str], flag: str, default: str) -> str:
-    """The value of a flag that decides the defaults of all others, so it is looked for before they are parsed."""
+    """The value of a flag that decides other defaults, read before the arguments are parsed."""
     for index, argument in enumerate(arguments):
         if argument.startswith(f"{flag}="):
             return argument.partition("=")[2]
@@ -46,7 +46,7 @@ def value_of(arguments: list[str], flag: str, default: str) -> str:
 
 
 def values_of(arguments: list[str], flag: str) -> list[str]:
-    """The values of a flag that takes several, looked for likewise."""
+    """The values of a flag that takes several, read before the arguments are parsed."""
     for index, argument in enumerate(arguments):
         if argument.startswith(f"{flag}="):
             return [argument.partition("=")[2]]
@@ -56,7 +56,7 @@ def values_of(arguments: list[str], flag: str) -> list[str]:
 
 
 def positional(arguments: list[str], switches: Sequence[str]) -> str | None:
-    """The first argument that is neither a flag nor the value of one; ``switches`` are flags that take none."""
+    """The first argument that is neither a flag nor a flag's value; ``switches`` are flags without a value."""
     before = ""
     for argument in arguments:
         takes_value = before.startswith("--") and "=" not in before and before not in switches
@@ -67,7 +67,7 @@ def positional(arguments: list[str], switches: Sequence[str]) -> str | None:
 
 
 def without(arguments: list[str], flags: tuple[str, ...]) -> list[str]:
-    """The arguments less some flags and their values: where results go does not belong to how they are made."""
+    """The arguments without some flags and their values."""
     kept: list[str] = []
     skip = False
     for argument in arguments:

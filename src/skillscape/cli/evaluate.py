@@ -19,33 +19,33 @@ UNITS = {"mutual_information": " nats"}
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Measure a run: where its skills go in a maze, what each earns elsewhere, and how well a state names its skill."""
+    """Evaluate a run: coverage and I(S;Z) of its skills in a maze, the return of each skill on a task elsewhere."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, of one seed or of several."""
+    """Run folder, with one seed or several."""
     json: bool = False
-    """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}; the interval of one
-    seed is null, and so is a measure that says nothing of the method."""
+    """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}. The interval of a
+    single seed is null, and so is a measure that does not apply to the method."""
     task: str | None = None
-    """Task whose reward the skills are measured by; the run's own if not given."""
+    """Task whose return is measured; the run's own if not given."""
     episodes: int | None = None
-    """Episodes of each skill; as in training if not given."""
+    """Episodes per skill; --evaluation.episodes of the run if not given."""
     env: str | None = None
-    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
+    """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """Draw a run: learning curves; in mazes also trajectories, visitation and density maps of each skill."""
+    """Plot a run: learning curves; in mazes also trajectories, visitation and density maps of each skill."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, of one seed or of several."""
+    """Run folder, with one seed or several."""
     out: Path | None = None
-    """Folder for the pictures; RUN/plots if not given."""
+    """Folder for the figures; RUN/plots if not given."""
 
 
 def evaluate_command(arguments: list[str]) -> None:
-    """Print the measures of a run, and the return of each of its skills."""
+    """Print the measures of a run and the return of each skill."""
     from skillscape.api import load_seeds
     from skillscape.evaluation.evaluators import evaluate
     from skillscape.evaluation.summary import few_seeds_note, summarise_measured
@@ -87,7 +87,7 @@ def _in_words(name: str, summary: "Summary | None", error: "Summary | None") -> 
 
 
 def _steps(found: "Sequence[tuple[Any, Evaluation]]") -> str:
-    """The steps that were trained, which are not the budget while a run is under way."""
+    """The steps trained so far; an unfinished run also shows its budget."""
     trained = [each.step for _, each in found]
     low, high, end = min(trained), max(trained), found[0][0].end
     between = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -95,7 +95,7 @@ def _steps(found: "Sequence[tuple[Any, Evaluation]]") -> str:
 
 
 def _print_returns(seed: int, found: "Evaluation", several: bool) -> None:
-    """What every skill of a seed earned."""
+    """Print the return of each skill of a seed."""
     if found.returns:
         print(f"  mean return of each skill{f', seed {seed}' if several else ''}")
     for skill, returns in found.returns.items():
@@ -105,7 +105,7 @@ def _print_returns(seed: int, found: "Evaluation", several: bool) -> None:
 
 
 def plot_command(arguments: list[str]) -> None:
-    """Draw a run and print where the pictures are."""
+    """Plot a run and print the paths of the figures."""
     from skillscape.api import load_seeds
     from skillscape.reporting.figures import draw_runs
 

@@ -1,4 +1,4 @@
-"""What `reproduce` and `sweep` share: where runs are trained, and how that is told."""
+"""What `reproduce` and `sweep` share: the executor of the runs, and the display of progress."""
 
 import os
 import signal
@@ -17,45 +17,45 @@ if TYPE_CHECKING:
     from skillscape.experiments.engine import ExecutionReport, Executor, Progress, Resources
     from skillscape.experiments.grid import RunSpec
 
-TELL_EVERY = 300.0
+PROGRESS_INTERVAL = 300.0
 """Progress interval in seconds when standard error is not a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where runs are trained; the options that both commands have."""
+    """Options of the executor, shared by both commands."""
 
     inline: ClassVar[bool]
-    """Whether runs are trained in this process where no number of workers is given."""
+    """Whether runs are trained in this process if --workers is not given."""
     runs: Path = Path("runs/reproduce")
-    """Folder for the runs, shared by `skillscape reproduce` and `skillscape sweep`; with Ray every node must see it."""
+    """Folder for the runs, shared by `skillscape reproduce` and `skillscape sweep`; Ray nodes must share it."""
     workers: int | None = None
-    """Runs at the same time, each in a process of its own. If not given: with `reproduce` one after the other in this
-    process, with `sweep` and on Ray as many as the cores allow."""
+    """Number of worker processes, one run each. If not given: `reproduce` trains sequentially in this process, `sweep`
+    and Ray use as many workers as there are cores."""
     on: Literal["local", "ray"] = "local"
-    """This machine, or tasks of Ray."""
+    """Executor of the runs: processes on this machine, or Ray tasks."""
     address: str | None = None
-    """Ray cluster to use, such as auto or HOST:6379; a new one on this machine if not given."""
+    """Address of the Ray cluster, such as auto or HOST:6379; a new local cluster if not given."""
 
     def check(self) -> None:
-        """Refuse what makes no sense together."""
+        """Refuse options that exclude each other."""
         if self.on == "local" and self.address is not None:
-            raise UserError("--address is for --on ray; leave it out, or add --on ray.")
+            raise UserError("--address needs --on ray, but --on is local; add --on ray, or leave --address out.")
         if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers must be at least 1, not {self.workers}.")
+            raise UserError(f"--workers must be at least 1, not {self.workers}; leave it out to use the default.")
 
     def train(self, name: str, specs: "Sequence[RunSpec]", resources: "Resources") -> "ExecutionReport":
-        """Train what is not trained yet; Ctrl-C, or a polite kill, saves what is under way and raises ``Interrupted``.
+        """Train the runs that are not finished; Ctrl-C or SIGTERM saves running ones and raises ``Interrupted``.
 
-        Failures are told, each with its log.
+        Failures are printed with the path of their log.
         """
         from skillscape.experiments.engine import execute
         from skillscape.experiments.results import log_file
 
         with writing_to(self.runs, "choose other --runs"):
             self.runs.mkdir(parents=True, exist_ok=True)
-        folder, display = self.runs.resolve(), Lines(name)  # workers may be elsewhere
-        # A batch system sends a polite kill before it takes the machine away.
+        folder, display = self.runs.resolve(), ProgressLine(name)  # workers may have another working directory
+        # A batch system sends SIGTERM before it ends the job.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             executor = self._executor(resources, folder)
@@ -85,25 +85,25 @@ class Execution:
 
 
 def check_complete(report: "ExecutionReport") -> None:
-    """Refuse to go on without what has failed."""
+    """Raise an error if a run has failed."""
     failed, total = len(report.failures), len(report.failures) + len(report.results)
     if failed:
         raise UserError(
-            f"{failed} of {total} runs failed; repair what the lines above say and run the same command again: only "
-            "what is left is trained."
+            f"{failed} of {total} runs failed; fix the errors above and run the same command again: finished runs are "
+            "kept."
         )
 
 
-class Lines:
-    """Progress: one line that rewrites itself on a terminal; elsewhere a plain one when a run ends and now and then."""
+class ProgressLine:
+    """Progress: one line that is rewritten on a terminal; elsewhere a line per event and per ``PROGRESS_INTERVAL``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._terminal = sys.stderr.isatty()
-        self._began = self._told = time.monotonic()
+        self._began = self._printed = time.monotonic()
 
     def show(self, progress: "Progress") -> None:
-        """Tell how the execution stands."""
+        """Print the numbers of finished, running and failed runs, and the estimated time left."""
         left = progress.total - progress.done - progress.failed
         failed = f" · {progress.failed} failed" if progress.failed else ""
         line = (
@@ -114,10 +114,10 @@ class Lines:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
             event = f"{progress.event}\n" if progress.event else ""
             print(f"\r\033[K{event}{line[: width - 1]}", end="", file=sys.stderr, flush=True)
-        elif progress.event or time.monotonic() - self._told > TELL_EVERY:
-            self._told = time.monotonic()
+        elif progress.event or time.monotonic() - self._printed > PROGRESS_INTERVAL:
+            self._printed = time.monotonic()
             print(f"{progress.event} ({line})" if progress.event else line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the line that rewrites itself."""
+        """End the progress line and print the time taken."""
         print(f"{chr(10) if self._terminal else ''}{duration(time.monotonic() - self._began)} passed", file=sys.stderr)

@@ -32,7 +32,7 @@ def backbones_command(arguments: list[str]) -> None:
 
 
 def doctor_command(arguments: list[str]) -> None:
-    """Print every check as it is made; fail if one of them does."""
+    """Print the result of each check; raise an error if one fails."""
     from skillscape.doctor import examine
 
     text = "Load, reset and step every environment, check versions and rendering, and say what to install."
@@ -44,7 +44,7 @@ def doctor_command(arguments: list[str]) -> None:
         advice = f"\n      → {check.advice}" if check.advice else ""
         print(f"{mark}  {check.name}: {check.detail}{advice}", flush=True)
     if failed:
-        raise UserError(f"{counted(failed, 'check')} failed; the arrows say what to do.")
+        raise UserError(f"{counted(failed, 'check')} failed; follow the advice after each arrow.")
 
 
 def _parse(command: str, arguments: list[str], description: str) -> None:

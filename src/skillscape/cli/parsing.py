@@ -10,7 +10,7 @@ from skillscape.errors import UserError
 
 
 def whole_number(text: str) -> int:
-    """A whole number, also with separators of thousands or with an exponent."""
+    """A whole number, also with thousands separators or an exponent."""
     plain = text.replace(",", "").replace("_", "")
     try:
         return int(plain)
@@ -22,7 +22,7 @@ def whole_number(text: str) -> int:
         value = float("nan")
     # Beyond 2^53 a float no longer holds every whole number.
     if not (abs(value) <= 2**53 and value == int(value)):
-        raise ValueError(f"{text!r} is no whole number; write it as 250000, 250_000 or 2.5e5")
+        raise ValueError(f"{text!r} is not a whole number; write it as 250000, 250_000 or 2.5e5")
     return int(value)
 
 
@@ -39,14 +39,14 @@ Count = Annotated[int, WHOLE_NUMBER]
 
 
 def keyword_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` pairs with values as Python writes them; what is no number, boolean, None or list is text."""
-    found: dict[str, Any] = {}
+    """``key=value`` pairs with Python literals as values; anything else is text."""
+    values: dict[str, Any] = {}
     for pair in pairs:
         key, separator, text = pair.partition("=")
         if not separator or not key.isidentifier():
-            raise UserError(f"--env.kwargs takes KEY=VALUE pairs, not {pair!r}.")
+            raise UserError(f"--env.kwargs cannot be {pair!r}; give KEY=VALUE pairs, such as frame_skip=2.")
         try:
-            found[key] = ast.literal_eval(text)
+            values[key] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
-            found[key] = text
-    return found
+            values[key] = text
+    return values

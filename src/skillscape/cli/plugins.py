@@ -1,4 +1,4 @@
-"""What a user who names a module on the command line allows: its import, also from the current folder."""
+"""Import of modules that the user names on the command line, also from the current folder."""
 
 import os
 import sys
@@ -20,36 +20,36 @@ def load_plugins(arguments: list[str]) -> list[str]:
             continue
         name = name if separator else next(rest, "")
         if not name:
-            raise UserError(f"{PLUGIN} takes the name of a module, such as {PLUGIN} my_methods.")
+            raise UserError(f"{PLUGIN} has no value; name a module, such as {PLUGIN} my_methods.")
         from skillscape.plugins import load_plugin
 
-        _look_here()
+        _add_current_folder()
         load_plugin(name)
     return kept
 
 
-def _look_here() -> None:
-    # At the end: a file of the user must not stand in for an installed package.
+def _add_current_folder() -> None:
+    # At the end: a file in the current folder must not shadow an installed package.
     if os.getcwd() not in sys.path:  # noqa: PTH109  (a string is wanted)
         sys.path.append(os.getcwd())  # noqa: PTH109
 
 
 def allow(env: str) -> None:
-    """Let an environment that the user has named import its module, also from the current folder."""
+    """Allow the import of the module of an environment ID that the user has named."""
     from skillscape.envs.gymnasium_modules import trust
 
     if trust(env):
-        _look_here()
+        _add_current_folder()
 
 
 def allow_run(folder: Path, env: str | None) -> None:
-    """The same for ``--env`` of a command that reads runs: it must be the environment they were trained on."""
+    """Allow the import of the module of a run's environment, which ``--env`` must name."""
     from skillscape.training.run import read_config, run_folders
 
     if env is None:
         return
     for path in run_folders(folder):
-        found = read_config(path).get("env")
-        if found != env:
-            raise UserError(f"{path} was trained on {found}, not on {env}: give that one, or leave --env out.")
+        trained = read_config(path).get("env")
+        if trained != env:
+            raise UserError(f"--env is {env}, but {path} was trained on {trained}; give that ID, or leave --env out.")
     allow(env)

@@ -1,4 +1,4 @@
-"""``skillscape report``: one page about many runs."""
+"""``skillscape report``: an HTML report on many runs."""
 
 import os
 import sys
@@ -12,33 +12,33 @@ from skillscape.errors import UserError
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Write one HTML page about runs, which opens offline, and its numbers as JSON and CSV. Runs are only read.
+    """Write a self-contained HTML report on runs, and its numbers as JSON and CSV. The runs are not changed.
 
-    A run that cannot be read is left out of the report: the page and the last line name it, and the exit code is 2.
+    Runs that cannot be read are skipped: the report and the last line of output name them, and the exit code is 2.
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of runs, or folders that hold such folders at any depth; unfinished runs are left out."""
+    """Run folders, or folders that contain run folders at any depth; unfinished runs are skipped."""
     out: Path = Path("report")
     """Folder for report.html, report.json, scores.csv and aggregate.csv."""
     title: str = "Skills"
-    """What stands at the top of the page."""
+    """Title at the top of the report."""
     experts: Path | None = None
-    """JSON file of scores to compare with: {"task": expert}, or {"task": [random, expert]} where a random policy does
-    not earn 0. URLB's twelve are known."""
+    """JSON file of reference scores for normalisation, {"task": expert} or {"task": [random, expert]}; URLB's twelve
+    tasks are built in, so optional for them."""
 
 
 def report_command(arguments: list[str]) -> None:
-    """Gather, write, and say where the page is."""
+    """Write the report and print the paths of its files."""
     options = tyro.cli(ReportOptions, args=arguments, prog="skillscape report")
     if not options.runs:
-        raise UserError("Say which runs to report on, for example `skillscape report runs`.")
+        raise UserError("No runs given; name a folder, for example `skillscape report runs`.")
     from skillscape.evaluation.scores import read_experts
     from skillscape.reporting.files import write_report
     from skillscape.reporting.html import plotly_script
     from skillscape.reporting.report import gather
 
-    # What would stop the writing is told before the reading, which may take a while.
+    # Check that the report can be written before reading the runs, which may take a while.
     plotly_script()
     _check_writable(options.out)
     experts = None if options.experts is None else read_experts(options.experts)
@@ -53,14 +53,14 @@ def report_command(arguments: list[str]) -> None:
     if report.left_out:
         names = ", ".join(str(folder) for folder, _ in report.left_out)
         raise UserError(
-            f"The report is written without what cannot be read: {names}; repair these runs, or report without them."
+            f"Runs that cannot be read are missing from the report: {names}; repair them, or report on the others only."
         )
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written, without making it."""
-    near = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not near.is_dir():
-        raise UserError(f"Cannot write to {folder}: {near} is a file; choose another --out.")
-    if not os.access(near, os.W_OK | os.X_OK):
+    """Refuse a folder that cannot be created or written, without creating it."""
+    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not parent.is_dir():
+        raise UserError(f"Cannot write to {folder}: {parent} is a file; choose another --out.")
+    if not os.access(parent, os.W_OK | os.X_OK):
         raise UserError(f"Cannot write to {folder}: no permission; choose another --out.")

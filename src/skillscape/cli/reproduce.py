@@ -16,23 +16,23 @@ from skillscape.training.files import writing_to
 
 Experiment = TypeVar("Experiment")
 PLACES = ("--out", "--runs", "--workers", "--on", "--address")
-"""Flags that change where results are made and kept, but not the results."""
+"""Flags that do not change the results, only where they are computed and stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceOptions(Execution, Generic[Experiment]):
-    """Where it is trained, and where the results go."""
+    """Executor of the runs, and folder of the results."""
 
     inline = True
     experiment: Annotated[Experiment, tyro.conf.arg(name="")]
-    """What is compared."""
+    """Settings of the experiment."""
     out: Path = Path("results")
-    """Folder for the raw numbers, tables and pictures, in a sub-folder each; results of other settings that stand there
-    are never replaced: the sub-folder then gets a longer name."""
+    """Folder for raw numbers, tables and figures, in one sub-folder per comparison. Results of other settings are never
+    overwritten: the sub-folder then gets a longer name."""
 
 
 def reproduce_command(arguments: list[str]) -> None:
-    """Train, measure and draw an experiment. Stopped, the same command goes on; finished runs are skipped."""
+    """Train, evaluate and plot an experiment. Finished runs are skipped, so the same command resumes it."""
     from skillscape.experiments.engine import Resources
     from skillscape.experiments.paper import registry
     from skillscape.experiments.results import Results
@@ -43,7 +43,7 @@ def reproduce_command(arguments: list[str]) -> None:
         print_table([(name, first_sentence(kind.__doc__)) for name, kind in experiments.items()])
         print("\n`skillscape reproduce NAME --help` lists every option.")
         if not arguments:
-            raise UserError("Say what to reproduce, for example `skillscape reproduce maze`.")
+            raise UserError("No experiment given; name one, for example `skillscape reproduce maze`.")
         return
     name, *rest = arguments
     choose("experiment", name, experiments, "skillscape reproduce --help")
@@ -71,9 +71,9 @@ def _parsed(name: str, kind: type, arguments: list[str]) -> Any:  # noqa: ANN401
 
     @numbers.primitive_rule
     def _(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
-        """Whole numbers as people write them."""
+        """Whole numbers, also as 250_000 or 2.5e5."""
         return WHOLE_NUMBER if info.type is int else None
 
     generic: Any = ReproduceOptions
-    prog, told = f"skillscape reproduce {name}", first_sentence(kind.__doc__)
-    return tyro.cli(generic[kind], args=arguments, prog=prog, description=told, registry=numbers)
+    prog, description = f"skillscape reproduce {name}", first_sentence(kind.__doc__)
+    return tyro.cli(generic[kind], args=arguments, prog=prog, description=description, registry=numbers)

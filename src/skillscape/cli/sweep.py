@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(Execution):
-    """Train a grid of runs, each after what it needs. Stopped or killed, it goes on where it was."""
+    """Train a grid of runs, each pre-training before its fine-tunings. The same command resumes a sweep."""
 
     inline = False
     spec: tyro.conf.Positional[Path]
-    """The grid, a TOML file; see docs/sweeps.md and the folder sweeps/."""
+    """TOML file that specifies the grid; see docs/sweeps.md and the folder sweeps/."""
     dry_run: bool = False
-    """Only print how many runs there are, the graph, and the estimated core hours."""
+    """Print the number of runs, their dependencies and the estimated core hours, and train nothing."""
 
 
 def sweep_command(arguments: list[str]) -> None:
-    """Plan, then train what is not trained yet and gather the results."""
+    """Train the runs that are not finished and collect the results."""
     from skillscape.experiments.grid import distinct
     from skillscape.experiments.results import results_folder
     from skillscape.experiments.spec import read_sweep
@@ -51,7 +51,7 @@ def sweep_command(arguments: list[str]) -> None:
     try:
         report = options.train(name, specs, sweep.resources)
     except Interrupted:
-        print("skillscape: stopped and saved; the same command goes on where it was.", file=sys.stderr)
+        print("skillscape: interrupted and saved; run the same command to continue.", file=sys.stderr)
         sys.exit(130)
     print(f"{len(report.results)} of {len(specs)} runs are finished.")
     for file in ("results.json", "results.csv"):
@@ -85,7 +85,7 @@ def _print_plan(name: str, specs: "Sequence[RunSpec]", runs: Path) -> None:
     for sentence in damaged:
         print(f"skillscape: {sentence}", file=sys.stderr)
     if damaged:
-        raise UserError(f"{len(damaged)} of {len(specs)} runs are damaged; repair what the lines above say.")
+        raise UserError(f"{len(damaged)} of {len(specs)} runs are damaged; fix the errors above.")
 
 
 def _core_time(seconds: float) -> str:
@@ -93,7 +93,7 @@ def _core_time(seconds: float) -> str:
 
 
 def _print_graph(specs: "Sequence[RunSpec]", estimate: "CostModel") -> None:
-    """One line per environment, and one per pre-training in it: how many runs, and what begins with it."""
+    """One line per environment, and one per pre-training: its number of runs, and of fine-tunings that follow."""
     groups: dict[str, dict[str, list[RunSpec]]] = {}
     for spec in specs:
         scratch = spec.config.phase == "train"

@@ -30,17 +30,17 @@ class LaunchOptions(Generic[BackboneOptions, EvaluationOptions]):
     """Options of all three commands."""
 
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone."""
+    """Hyper-parameters of the backbone."""
     evaluation: EvaluationOptions
-    """When the run is evaluated, and on how many episodes."""
+    """Evaluation interval and number of episodes."""
     workers: int | None = None
-    """Seeds trained at the same time where training is compiled as a whole; one per core if not given."""
+    """Seeds trained in parallel, for on-policy backbones; one per core if not given."""
     log: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go beside CSV files: tensorboard, wandb."""
+    """Loggers in addition to the CSV files: tensorboard, wandb."""
     resume: bool = False
-    """Go on with a run that was stopped or killed."""
+    """Continue an interrupted run from its newest checkpoint; the results do not change."""
     force: bool = False
-    """Replace a run that stands in the folder."""
+    """Delete the run in the folder, if there is one, and start again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,79 +48,79 @@ class NewRunOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Options of the commands that start a run from scratch."""
 
     env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
+    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID, …; `skillscape envs` lists them."""
     kwargs: EnvKwargs = ()
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
     copies: EnvCopies = 1
-    """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
+    """Number of environment copies stepped in parallel, in [1, 256]; for backbones that learn from replay."""
     backbone: BackboneFlag = None
     """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
     preset: str | None = None
-    """Named settings: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper or smoke
-    on images. The first of each is the default; with --resume the run's own settings are."""
+    """Named hyper-parameters: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper
+    or smoke on images. The first of each list is the default; --resume keeps the run's own settings."""
     seed: int = 0
-    """Random seed, the first one if there are several."""
+    """Random seed; with --seeds, the first of consecutive seeds."""
     seeds: int | None = None
-    """Number of seeds to train: several each in a sub-folder of its own, one in the folder itself."""
+    """Number of seeds to train; several go to sub-folders seed_N. One, in the run folder itself, if not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainOptions(
     NewRunOptions[BackboneOptions, EvaluationOptions], Generic[ObjectiveOptions, BackboneOptions, EvaluationOptions]
 ):
-    """Train a method without reward. Ctrl-C saves; --resume goes on to the same numbers."""
+    """Pre-train a method without task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     objective: ObjectiveOptions
-    """Settings of the method."""
+    """Hyper-parameters of the method."""
     noise: EnvNoise = 0.0
-    """Standard deviation of Gaussian noise on the observations; not in maze/NAME."""
+    """Standard deviation σ of Gaussian noise added to the observations; not available in maze/NAME."""
     steps: Count | None = None
-    """Environment steps to take; as many as the preset says if not given, with --resume as many as the run has."""
+    """Environment steps of the whole run; the preset's budget if not given, or with --resume the run's own."""
     snapshots: tuple[Count, ...] = ()
-    """Environment steps after which the agent is kept for fine-tuning, beside the last one."""
+    """Environment steps at which the agent is saved for fine-tuning, in addition to the last step."""
     out: Path | None = None
     """Run folder; runs/METHOD-ENV if not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(NewRunOptions[BackboneOptions, EvaluationOptions]):
-    """Learn a task with its reward from scratch: what fine-tuning is compared with. Ctrl-C saves; --resume goes on."""
+    """Learn a task from scratch, as a baseline. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     task: str | None = None
-    """Task of the environment, such as walker_walk or reach; may be left out where there is a default."""
+    """Task of the environment, such as walker_walk or reach; optional where the environment has a default."""
     steps: Count | None = None
-    """Environment steps to take; as many as the preset gives a task if not given."""
+    """Environment steps of the whole run; the preset's fine-tuning budget if not given, or with --resume the run's own."""
     out: Path | None = None
     """Run folder; runs/BACKBONE-TASK if not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
-    """Learn a task with its reward, beginning with the agent of a pre-trained run. Ctrl-C saves; --resume goes on."""
+    """Fine-tune a pre-trained agent on a task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder that `skillscape pretrain` wrote, of one seed or of several."""
+    """Run folder written by `skillscape pretrain`, with one seed or several."""
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
-    """Settings of the backbone; by default those of the pre-training, set to learn a task."""
+    """Hyper-parameters of the backbone; by default those of the pre-training, adapted to learning a task."""
     task: str | None = None
-    """Task of the run's environment, such as walker_walk or reach:0,3; may be left out where there is a default."""
+    """Task of the run's environment, such as walker_walk or reach:0,3; optional where the environment has a default."""
     skill: str | None = None
-    """How the skill is chosen: prior (drawn as in pre-training), random (one that stays), constant, regress, grid,
-    infer, controller, or the index of a skill; the method's own rule if not given."""
+    """Skill selection: prior (resampled as in pre-training), random (one skill for the whole run), constant, regress,
+    grid, infer, controller, or the index of a skill; the method's default if not given."""
     snapshot: Count | None = None
-    """Environment step of the pre-training to begin with; its last if not given."""
+    """Pre-training step of the snapshot to fine-tune; the last one if not given."""
     steps: Count | None = None
-    """Environment steps to take; as many as the preset of the pre-training gives a task if not given."""
+    """Environment steps of the whole run; the fine-tuning budget of the pre-training's preset if not given."""
     seed: int | None = None
-    """Random seed; the run's own if not given."""
+    """Random seed; that of the pre-training if not given."""
     out: Path | None = None
-    """Run folder; runs/METHOD-TASK if not given. Never that of the pre-training."""
+    """Run folder, other than that of the pre-training; runs/METHOD-TASK if not given."""
     env: str | None = None
-    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
+    """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
 
 def pretrain_command(arguments: list[str]) -> None:
-    """Train a method; which settings there are depends on method, environment, backbone and preset."""
+    """Pre-train a method; its options depend on method, environment, backbone and preset."""
     from skillscape.configure import existing_config, pretraining
     from skillscape.envs.registry import family_of
     from skillscape.objectives import trainable
@@ -129,9 +129,9 @@ def pretrain_command(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: skillscape pretrain METHOD [--env ENV] [--steps N] [--seed S] [--seeds K] [--out DIR] …\n")
         print_table([(name, first_sentence(kind.__doc__)) for name, kind in methods.items()])
-        print("\n`skillscape pretrain METHOD --env ENV --help` lists every setting of a method in an environment.")
+        print("\n`skillscape pretrain METHOD --env ENV --help` lists every option of a method in an environment.")
         if not arguments:
-            raise UserError("Say which method to train, for example `skillscape pretrain sd3`.")
+            raise UserError("No method given; name one, for example `skillscape pretrain sd3`.")
         return
     method, *rest = arguments
     choose("method", method, methods, "skillscape methods")
@@ -154,18 +154,18 @@ def pretrain_command(arguments: list[str]) -> None:
 
 
 def finetune_command(arguments: list[str]) -> None:
-    """Fine-tune every seed of a run."""
+    """Fine-tune each seed of a pre-training."""
     from skillscape.api import load_seeds
     from skillscape.configure import existing_config, finetuning_of
     from skillscape.training.run import run_folders
 
     generic: Any = FinetuneOptions
-    named = positional(arguments, SWITCHES)
-    if named is None:
+    folder = positional(arguments, SWITCHES)
+    if folder is None:
         if _asks_for_help(arguments):
-            tyro.cli(generic[_Nothing, _Nothing], args=["--help"], prog="skillscape finetune")
-        raise UserError("Say which run to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
-    source = Path(named)
+            tyro.cli(generic[_NoSettings, _NoSettings], args=["--help"], prog="skillscape finetune")
+        raise UserError("No run given; name one to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
+    source = Path(folder)
     allow_run(source, _given(arguments, "--env"))
     allow(_given(arguments, "--task") or "")
     sources = load_seeds(source)
@@ -189,7 +189,7 @@ def finetune_command(arguments: list[str]) -> None:
         default=FinetuneOptions(run=source, settings=bases[0].backbone, evaluation=bases[0].evaluation),
     )
     if options.seed is not None and several:
-        raise UserError("--seed is for one run; the seeds of several runs are their own.")
+        raise UserError(f"--seed applies to one run, but {source} holds {len(sources)} seeds; leave --seed out.")
     configs = [_configured(base, options) for base in bases]
     _train(configs, options, out, "`skillscape plot {}`", sources=sources, several=several)
 
@@ -215,8 +215,8 @@ def train_command(arguments: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Nothing:
-    """Settings that depend on the run: name it to see them."""
+class _NoSettings:
+    """Settings depend on the run; `skillscape finetune RUN --help` lists them."""
 
 
 def _given(arguments: list[str], flag: str) -> str | None:
@@ -228,14 +228,14 @@ def _asks_for_help(arguments: list[str]) -> bool:
 
 
 def _task(arguments: list[str], env: str) -> str | None:
-    """The task that is named; whoever asks for help need not know one."""
+    """The task given on the command line; with --help, the first one of the environment."""
     from skillscape.envs.registry import family_of
 
     return _given(arguments, "--task") or (family_of(env).tasks(env)[0] if _asks_for_help(arguments) else None)
 
 
 def _count(arguments: list[str], flag: str) -> int | None:
-    """A number that decides defaults; what is none is left for the parser to refuse."""
+    """A number that decides defaults; the parser refuses text that is not one."""
     try:
         return whole_number(value_of(arguments, flag, ""))
     except ValueError:
@@ -258,7 +258,7 @@ def _scratch_name(config: Any) -> str:  # noqa: ANN401  a RunConfig, whose modul
 
 
 def _as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
-    """A task as it stands in the name of a folder; one that does not name its body is told with the environment."""
+    """A task as part of a folder name, after the environment where the task does not name its domain."""
     place = config.family.folder_name(config.env)
     plain = task.replace("/", "-").replace(":", "-").replace(",", "-")
     return plain if plain.startswith(place.partition("-")[0]) else f"{place}-{plain}"

@@ -15,33 +15,32 @@ from skillscape.errors import UserError
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """Film the skills of a run: an MP4 for each and a contact sheet. Ctrl-C keeps the films that are complete."""
+    """Render a video of each skill of a run (MP4), and a contact sheet. Ctrl-C keeps the videos that are complete."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, of one seed or of several."""
+    """Run folder, with one seed or several."""
     skill: str | None = None
-    """Number of a skill, or all. If not given: the skill that a fine-tuning kept, otherwise all."""
+    """Index of a skill, or all; if not given, the fine-tuned skill, or all skills after pre-training."""
     seed: int | None = None
-    """Which of several seeds; the first if not given."""
+    """Seed to render, of a run with several; the first if not given."""
     out: Path | None = None
-    """Folder for the films; if not given RUN/videos, of several seeds RUN/seed_N/videos."""
+    """Folder for the videos; if not given RUN/videos, or RUN/seed_N/videos with several seeds."""
     steps: Count | None = None
-    """Steps of the episode to film; if not given 10 seconds of it, in mazes all."""
+    """Episode steps to render; if not given, the first 10 seconds, or in mazes the whole episode."""
     rollouts: int | None = None
-    """Mazes: episodes of a skill, all in one film; as in training if not given."""
+    """Episodes per skill, overlaid in one video (mazes only); --evaluation.episodes of the run if not given."""
     size: int | None = None
-    """Pixels of the longer side; 320 for walker, quadruped and jaco, 480 for mazes."""
+    """Longer side of the video in pixels; if not given, 320 for walker, quadruped and jaco, 480 for mazes."""
     shadows: bool = False
-    """Walker, quadruped, jaco: draw shadows, reflections and smooth edges; about ten times slower without a graphics
-    card."""
+    """Render shadows, reflections and antialiasing (walker, quadruped, jaco); about 10 times slower without a GPU."""
     imagined: bool = False
-    """Runs from images: what happens, what the world model makes of it, what it expects of the same actions."""
+    """Pixel runs: show the episode, its reconstruction, and the world model's open-loop prediction side by side."""
     env: str | None = None
-    """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
+    """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
 
 def video_command(arguments: list[str]) -> None:
-    """Film a run and print where the films are."""
+    """Render the videos of a run and print their paths."""
     options = tyro.cli(VideoOptions, args=arguments, prog="skillscape video")
     skill = _parsed(options.skill)
     allow_run(options.run, options.env)
@@ -53,9 +52,9 @@ def video_command(arguments: list[str]) -> None:
     )
     countdowns: list[Countdown] = []
 
-    def start(renderer: str, films: int) -> None:
-        print(f"drawing with {_NAMES.get(renderer, renderer)}", file=sys.stderr)
-        countdowns.append(Countdown(films))
+    def start(renderer: str, videos: int) -> None:
+        print(f"rendering with {_NAMES.get(renderer, renderer)}", file=sys.stderr)
+        countdowns.append(Countdown(videos))
 
     for path in make_videos(options.run, options.out, request, start, lambda label: countdowns[0].next(label)):
         print(path, flush=True)
@@ -68,5 +67,5 @@ def _parsed(skill: str | None) -> int | Literal["all"] | None:
     if skill is None or skill == "all":
         return "all" if skill else None
     if not skill.isdecimal():
-        raise UserError(f"--skill must be the number of a skill, or all, not {skill!r}.")
+        raise UserError(f"--skill cannot be {skill!r}; give the index of a skill, or all.")
     return int(skill)

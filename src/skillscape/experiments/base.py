@@ -14,7 +14,7 @@ from skillscape.experiments.grid import Grid
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
 
-Seeds = Annotated[int, Doc("Number of seeds.")]
+Seeds = Annotated[int, Doc("Number of seeds per method.")]
 Preset = Annotated[str | None, Doc("Named settings, as for `skillscape pretrain`; its default if not given.")]
 Steps = Annotated[int | None, Doc("Environment steps of pre-training; the preset's if not given.")]
 

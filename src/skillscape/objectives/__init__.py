@@ -6,10 +6,10 @@ from skillscape.objectives.base import Objective
 from skillscape.registry import Registry
 
 registry: Registry[Objective[Any]] = Registry(__name__, Objective, "skillscape.objectives")  # type: ignore[type-abstract]
-"""Every objective by name: of this folder, of installed packages that offer some, and what ``register`` was given."""
+"""Every objective by name: those of this folder, of installed plug-ins, and of ``register``."""
 register = registry.register
 
 
 def trainable() -> dict[str, type[Objective[Any]]]:
-    """The objectives that pre-training can have: all but the task's own reward, which it goes without."""
+    """The objectives of pre-training: all but the task reward."""
     return {name: kind for name, kind in registry().items() if name != "extrinsic"}

@@ -39,7 +39,7 @@ class APSState(NamedTuple):
 
 @dataclass(frozen=True)
 class APS(AdamTrained, Objective[APSState]):
-    """log(1 + mean distance to the k nearest φ(s')) + w·φ̂(s'), with φ̂ = φ/‖φ‖ and skills w on the unit sphere."""
+    """Successor features: r = log(1 + mean distance to the k nearest φ(s')) + w·φ̂(s'), with unit-length φ̂ and w."""
 
     name: ClassVar[str] = "aps"
     label: ClassVar[str] = "APS"
@@ -49,21 +49,21 @@ class APS(AdamTrained, Objective[APSState]):
     reaches_goals: ClassVar[bool] = True
 
     dimension: Annotated[int, POSITIVE] = 10
-    """Entries of a task vector w, and of the features φ."""
+    """Dimension of the task vector w (the skill) and of the features φ."""
     hidden: Hidden = (128, 128)
     neighbours: Annotated[int, POSITIVE] = 12
-    """k of the particle entropy; a state is its own nearest neighbour and counts as one of them."""
+    """Number of neighbours k of the particle entropy, the state itself included."""
     distance_floor: float = 1e-4
-    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
+    """Constant subtracted from the scaled neighbour distances, which are then clipped below at zero."""
     faithful_regression: bool = False
-    """Infer a skill as the benchmark's code does, with the arguments of the least squares swapped: w ∝ Σ rᵢ φ̂(sᵢ)."""
+    """Infer the skill as URLB's code does, w ∝ Σ rᵢ φ̂(sᵢ), instead of by least squares."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes: a new task vector every five steps."""
+        """Outside mazes URLB's settings: a new task vector every five steps."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
@@ -75,21 +75,21 @@ class APS(AdamTrained, Objective[APSState]):
 
     @property
     def adaptation(self) -> Adaptation:
-        """The task vector that explains the first rewards, by least squares on the features of pre-training."""
+        """infer: the task vector w by least squares of the first rewards on the pre-trained features."""
         return "infer"
 
     @property
     def critic_head(self) -> Literal["scalar", "skill"]:
-        """Successor features."""
+        """Successor features, Q = ψ(s, a, w)·w."""
         return "skill"
 
     @property
     def skills(self) -> Sphere:
-        """Unit task vectors."""
+        """Task vectors w on the unit sphere."""
         return Sphere(self.dimension)
 
     def init(self, key: RandomKey, spec: Spec) -> APSState:
-        """Fresh features; no distances seen."""
+        """Initial features and empty moments."""
         features = StateNet.create(key, spec.obs_shape, self.hidden, self.dimension)
         return APSState(TrainState.create(self._transform, features), Moments.create())
 
@@ -127,16 +127,16 @@ class APS(AdamTrained, Objective[APSState]):
     def infer_skill(
         self, state: APSState, obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]
     ) -> Float[Array, " z"]:
-        """The unit vector along argmin_w Σ (rᵢ − w·φ̂(sᵢ))², the shortest such w where several are best.
+        """The unit vector along argmin_w Σ (rᵢ − w·φ̂(sᵢ))², the w of minimum norm if there are several.
 
-        Where the rewards say nothing (all zero), the vector with equal entries.
+        If all rewards are zero, the vector with equal entries.
         """
         features = unit_rows(jax.vmap(state.features.params)(obs))
         correlation = features.T @ reward
         if self.faithful_regression:
             task = correlation
         else:
-            # Conjugate gradients from zero reach the shortest solution, also of too few rows, and need no LAPACK.
+            # Conjugate gradients from zero reach the minimum-norm solution, also with few rows, and need no LAPACK.
             task, _ = jax.scipy.sparse.linalg.cg(
                 lambda vector: features.T @ (features @ vector), correlation, tol=1e-6, maxiter=10 * self.dimension
             )

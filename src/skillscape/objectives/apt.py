@@ -1,7 +1,7 @@
-"""APT (Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021): spread out.
+"""APT (Liu and Abbeel, Behavior From the Void: Unsupervised Active Pre-Training, NeurIPS 2021): particle entropy.
 
-The paper learns its representation from pixels by contrast; for state vectors Laskin et al., URLB: Unsupervised
-Reinforcement Learning Benchmark, NeurIPS 2021, learn it from forward and inverse models, and so do we.
+The paper learns its representation of pixels contrastively. For state vectors we follow URLB (Laskin et al., URLB:
+Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021): forward and inverse dynamics models.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class APTNetworks(eqx.Module):
     inverse: MLP
 
     def represent(self, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
-        """h(s) = tanh(layer norm(W s + b)), where s is what the eye gives."""
-        return jnp.tanh(jax.vmap(lambda one: self.norm(self.trunk(self.obs_encoder(one))))(obs))
+        """h(s) = tanh(LayerNorm(W e(s) + b)), with the observation encoder e."""
+        return jnp.tanh(jax.vmap(lambda state: self.norm(self.trunk(self.obs_encoder(state))))(obs))
 
 
 class APTState(NamedTuple):
-    """Networks, and the running moments of the distances."""
+    """Networks, and running moments of the neighbour distances."""
 
     networks: TrainState[APTNetworks]
     distances: Moments
@@ -44,7 +44,7 @@ class APTState(NamedTuple):
 
 @dataclass(frozen=True)
 class APT(AdamTrained, Objective[APTState]):
-    """Particle entropy of the states of a batch, in a representation that knows what actions do."""
+    """Particle entropy: r = log(1 + mean distance to the k nearest h(s)), h learned by forward and inverse dynamics."""
 
     name: ClassVar[str] = "apt"
     label: ClassVar[str] = "APT"
@@ -52,34 +52,33 @@ class APT(AdamTrained, Objective[APTState]):
 
     hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 32
-    """Width of the representation h(s)."""
+    """Dimension of the representation h(s)."""
     neighbours: Annotated[int, POSITIVE] = 12
-    """k of the particle entropy; a state is its own first neighbour."""
+    """Number of neighbours k of the particle entropy, the state itself included."""
     scale: Literal["none", "mean", "variance"] = "none"
-    """What distances are measured in: themselves, their running mean, or their running variance."""
+    """Divisor of the neighbour distances: none, their running mean, or their running variance."""
     distance_floor: float = 0.0
-    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
+    """Constant subtracted from the scaled neighbour distances, which are then clipped below at zero."""
     reward_state: RewardState = "obs"
-    """Which state of a transition is rewarded for being far from others."""
+    """State of a transition that is rewarded: s (obs) or s' (next_obs)."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes: one hidden layer, and a representation half as wide."""
+        """Outside mazes URLB's settings: one hidden layer, and a representation half as wide."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
             hidden=(scale.width,),
             feature_dim=scale.width // 2,
-            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            reward_state="next_obs" if scale.imagined else "obs",
+            reward_state=scale.reward_state,
             learning_rate=scale.learning_rate,
             epsilon=scale.epsilon,
         )
 
     def init(self, key: RandomKey, spec: Spec) -> APTState:
-        """Fresh networks; no distances seen."""
+        """Initial networks and empty moments."""
         obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         trunk_key, forward_key, inverse_key = jax.random.split(key, 3)
         networks = APTNetworks(
@@ -94,7 +93,7 @@ class APT(AdamTrained, Objective[APTState]):
     def update(self, state: APTState, batch: Experience, key: RandomKey) -> tuple[APTState, Metrics]:
         """One step on mean ‖f(h(s), a) − h(s')‖ + mean ‖tanh g(h(s), h(s')) − a‖, neither squared.
 
-        Gradients reach h(s) and h(s') alike; that they do not shrink h to a point is up to its layer norm and to g.
+        Gradients flow into h(s) and h(s') alike; the layer norm and the inverse model g prevent collapse of h.
         """
         del key
 
@@ -116,7 +115,7 @@ class APT(AdamTrained, Objective[APTState]):
     def reward(
         self, state: APTState, batch: Experience, key: RandomKey
     ) -> tuple[APTState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from h(s) to its k nearest in the batch and itself); s as ``reward_state``."""
+        """r = log(1 + mean distance from h(s) to its k nearest neighbours in the batch), with s by ``reward_state``."""
         del key
         states = state.networks.params.represent(batch.states(self.reward_state))
         moments, reward = particle_entropy(

@@ -1,4 +1,4 @@
-"""The contract of an objective: what is worth doing when there is no task."""
+"""The contract of an objective: an intrinsic reward, and the model it is computed from."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,40 +13,40 @@ from skillscape.errors import UserError
 from skillscape.optim import adam
 from skillscape.ranges import POSITIVE
 from skillscape.skills import Discrete, NoSkill, SkillSpace
-from skillscape.types import Benchmark, Experience, Metrics, RandomKey, Spec
+from skillscape.types import Benchmark, Experience, Metrics, RandomKey, RewardState, Spec
 
 State = TypeVar("State")
 Adaptation = Literal["prior", "random", "constant", "infer"]
 Pairs = Literal["n-step", "one-step"]
-"""Which two states a replayed transition joins: n steps apart, as its return is, or neighbours in time."""
+"""Distance in time between s and s' of a replayed transition: the n steps of its return, or one step."""
 
-# Fields that most methods have, with their range and the sentence that the command line shows for them.
+# Fields that most methods share, with their range and help text.
 SkillCount = Annotated[int, POSITIVE, Doc("Number of discrete skills n.")]
-Hidden = Annotated[tuple[int, ...], POSITIVE, Doc("Widths of the hidden layers of the method's networks.")]
+Hidden = Annotated[tuple[int, ...], POSITIVE, Doc("Hidden layer widths of the method's networks.")]
 LearningRate = Annotated[float, POSITIVE, Doc("Adam's learning rate for the method's networks.")]
 Epsilon = Annotated[float, POSITIVE, Doc("Adam's ε for the method's networks.")]
 SkillSteps = Annotated[
     int | None,
     POSITIVE,
-    Doc("Environment steps between two draws of a skill; None keeps a skill for the whole episode."),
+    Doc("Environment steps between two draws of the skill z; None draws one skill per episode."),
 ]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where a method is to be trained, and how large: what a preset tells ``Objective.at``."""
+    """Benchmark and network sizes of a preset, from which ``Objective.at`` chooses a method's settings."""
 
     benchmark: Benchmark
     preset: str
     width: int
     """Width of the hidden layers."""
     density_width: int
-    """Width of the layers of SD3's density model."""
+    """Layer width of SD3's density model."""
     module_width: int
-    """Width of each module of that model."""
+    """Width of each soft module of SD3's density model."""
     number_of_skills: int
     resample_every: int | None
-    """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+    """Environment steps between two draws of a skill; None draws one skill per episode."""
     learning_rate: float
     epsilon: float
     """Adam's ε."""
@@ -56,58 +56,63 @@ class Scale:
 
     @property
     def hidden(self) -> tuple[int, int]:
-        """Two hidden layers."""
+        """Widths of two hidden layers."""
         return (self.width, self.width)
 
     @property
     def imagined(self) -> bool:
-        """Whether states are a world model's features of mean zero and variance one, mostly of imagined states."""
+        """Whether states are standardised world-model features, mostly of imagined states."""
         return self.benchmark in ("maze-pixels", "urlb-pixels")
+
+    @property
+    def reward_state(self) -> RewardState:
+        """The state that novelty methods reward: s' in imagination, where s does not depend on the action; else s."""
+        return "next_obs" if self.imagined else "obs"
 
 
 @dataclass(frozen=True)
 class Objective(ABC, Generic[State]):
     """A frozen dataclass whose fields are the hyper-parameters, and pure functions over an explicit state.
 
-    One objective is one file; its class is final and its ``name`` is the file's. Rewards are over a whole batch because
-    some methods couple its rows (nearest neighbours, contrast).
+    One objective is one file; its class is final and its ``name`` is the file's. Rewards are computed for a whole batch
+    because some methods couple its rows (nearest neighbours, contrastive losses).
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
     """The method's name in tables and figures."""
     pairs: ClassVar[Pairs] = "n-step"
-    """Which pairs of states the method learns from and rewards; "one-step" where it constrains single steps."""
+    """Distance in time between s and s'; "one-step" for methods that constrain single steps."""
     own_unit: ClassVar[bool] = False
-    """Whether rewards have a unit of their own, so that backbones do not normalise them."""
+    """Whether rewards have a fixed scale, so that backbones do not normalise them."""
     reward_gradient: ClassVar[bool] = True
-    """Whether the gradient of the reward is useful to a world model's actor; otherwise it learns from values alone."""
+    """Whether a world model's actor backpropagates through the reward; otherwise through values only."""
     imagined_entropy: ClassVar[float | None] = None
-    """Weight of the policy's entropy where the policy learns in a world model's imagination; the backbone's if None."""
+    """Entropy coefficient of a policy trained in imagination; the backbone's if None."""
     infers_skill: ClassVar[bool] = False
-    """Whether ``infer_skill`` can be called."""
+    """Whether the method implements ``infer_skill``."""
     reaches_goals: ClassVar[bool] = False
-    """Whether ``skill_for_goal`` can be called."""
+    """Whether the method implements ``skill_for_goal``."""
     keeps_critic: ClassVar[bool] = False
-    """Whether fine-tuning begins with the whole critic of pre-training, not with its trunk alone."""
+    """Whether fine-tuning starts from the whole pre-trained critic, not from its trunk alone."""
     updates_per_step: ClassVar[int] = 1
-    """Learning steps of the objective's own model for each one of the backbone's."""
+    """Updates of the objective's model per update of the backbone."""
     scores_other_skills: ClassVar[bool] = True
-    """Whether ``reward`` can be asked of rows under another skill than the one that acted in them."""
+    """Whether ``reward`` is defined for transitions relabelled with another skill."""
 
     @property
     def adaptation(self) -> Adaptation:
-        """Skills in fine-tuning unless told otherwise, see ``skill_selection.Strategy``."""
+        """Default skill selection in fine-tuning, see ``skill_selection.Strategy``."""
         return "random"
 
     @property
     def critic_head(self) -> Literal["scalar", "skill"]:
-        """The critic: one value, or "skill" for Q = ψ(s, a, z)·z (successor features)."""
+        """Form of the critic: a scalar Q, or "skill" for Q = ψ(s, a, z)·z (successor features)."""
         return "scalar"
 
     @property
     def critic_width(self) -> int:
-        """Outputs of a critic: one value, or successor features as long as a skill."""
+        """Number of critic outputs: 1, or the skill dimension for successor features."""
         return self.skills.width if self.critic_head == "skill" else 1
 
     @property
@@ -117,17 +122,17 @@ class Objective(ABC, Generic[State]):
 
     @property
     def skills(self) -> SkillSpace:
-        """The space that skills come from; unless a method says otherwise it has none."""
+        """The skill space; by default there are no skills."""
         return NoSkill()
 
     @property
     def resample_every(self) -> int | None:
-        """Environment steps between two draws of a skill; None keeps it for the whole episode."""
+        """Environment steps between two draws of a skill; None draws one skill per episode."""
         return None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """The method's settings at a scale."""
+        """The method's settings for a benchmark and network size."""
         raise UserError(
             f"{cls.name} has no settings for {scale.benchmark} at the preset {scale.preset}; define the class method "
             f"`at` in {cls.__name__}, or pass an objective such as {cls.__name__}()."
@@ -135,15 +140,15 @@ class Objective(ABC, Generic[State]):
 
     @abstractmethod
     def init(self, key: RandomKey, spec: Spec) -> State:
-        """Networks, optimisers, running moments and queues at the start."""
+        """The initial state: networks, optimisers, running moments and queues."""
 
     @abstractmethod
     def update(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Metrics]:
-        """One learning step of the objective's own model on a batch of n transitions."""
+        """One update of the objective's model on a batch of n transitions."""
 
     @abstractmethod
     def reward(self, state: State, batch: Experience, key: RandomKey) -> tuple[State, Float[Array, " n"], Metrics]:
-        """The reward of each of n transitions. The state may change: running moments, queues."""
+        """The intrinsic reward of each of n transitions, and the state with updated running moments and queues."""
 
     def relabel(self, state: State, batch: Experience, key: RandomKey) -> Float[Array, "n z"]:
         """The skill under which each row is learned by actor and critic; the one that acted unless ``relabels``.
@@ -154,14 +159,14 @@ class Objective(ABC, Generic[State]):
         return batch.skill
 
     def infer_skill(self, state: State, obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
-        """The skill that explains task rewards seen at ``obs``, for methods that can tell."""
+        """The skill inferred from task rewards at ``obs``, for methods with ``infers_skill``."""
         del state, obs, reward
         raise UserError(f"{self.name} cannot infer a skill from rewards; choose --skill random, an index, or regress.")
 
     def score_skills(self, state: State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
-        """How much each of k skills claims each state: a log density or log probability, for methods that have one."""
+        """Score of each state under each of k skills: a log density log d_z(s) or log probability log q(z|s)."""
         del state, obs
-        raise UserError(f"{self.name} keeps no score of states by skill; draw where its skills go instead.")
+        raise UserError(f"{self.name} has no density or discriminator to score states with; plot trajectories instead.")
 
     def skill_for_goal(
         self, state: State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
@@ -180,7 +185,7 @@ class Objective(ABC, Generic[State]):
 
 
 class AdamTrained:
-    """Mixed into objectives whose networks are trained by Adam with the fields ``learning_rate`` and ``epsilon``."""
+    """Mixin for objectives that train their networks by Adam with ``learning_rate`` and ``epsilon``."""
 
     learning_rate: float
     epsilon: float
@@ -191,7 +196,7 @@ class AdamTrained:
 
 
 class DiscreteSkills:
-    """Mixed into objectives of ``number_of_skills`` one-hot skills."""
+    """Mixin for objectives with ``number_of_skills`` one-hot skills."""
 
     number_of_skills: int
 

@@ -1,7 +1,6 @@
 """BeCL (Yang et al., Behavior Contrastive Learning for Unsupervised Skill Discovery, ICML 2023).
 
-States of one skill are each other's positives: a skill is to be recognised from any of its states, by contrast with all
-other states of the batch, and not from the skill's label.
+States of the same skill are positives of each other, and all other states of the batch are negatives.
 """
 
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from skillscape.stats import unit_rows
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 TINY = 1e-6
-"""Added to the sum of similarities and to the share of the positive, as in the authors' code."""
+"""Added to the denominator and to the ratio, as in the authors' code."""
 
 
 class BeCLNetworks(eqx.Module):
@@ -42,42 +41,42 @@ class BeCLNetworks(eqx.Module):
 
 
 class BeCLState(NamedTuple):
-    """The networks of the contrast."""
+    """The networks of the contrastive loss."""
 
     networks: TrainState[BeCLNetworks]
 
 
 @dataclass(frozen=True)
 class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
-    """InfoNCE between states of the same skill: r = exp(fᵢ·f₊/T) / Σ_{j≠i} exp(fᵢ·fⱼ/T), with f of unit length.
+    """Contrastive learning of skills: r = exp(fᵢ·f₊/T) / Σ_{j≠i} exp(fᵢ·fⱼ/T), f₊ of another state of the same skill.
 
-    f₊ is one positive: the first other row of the batch with the skill of row i. A row that has none takes no part in
-    the loss and earns the least that the formula allows (its positive's similarity counts as zero).
+    f has unit length. f₊ is the first other row of the batch with the skill of row i. A row without a positive is left
+    out of the loss, and its reward has numerator zero.
     """
 
     name: ClassVar[str] = "becl"
     label: ClassVar[str] = "BeCL"
     updates_per_step: ClassVar[int] = 3
-    # A row is compared with the other rows of its skill: the label has to be the true one.
+    # A row is compared with other rows of the same skill, so a relabelled skill has no meaning.
     scores_other_skills: ClassVar[bool] = False
 
     number_of_skills: SkillCount = 10
     hidden: Hidden = (128, 128)
     projection_hidden: Annotated[tuple[int, ...], POSITIVE] = (128,)
-    """Widths of the hidden layers of the projection head."""
+    """Hidden layer widths of the projection head."""
     feature_dim: Annotated[int, POSITIVE] = 10
-    """Width of the embedding and of its projection f."""
+    """Dimension of the embedding and of its projection f."""
     temperature: Annotated[float, POSITIVE] = 0.5
-    """Temperature T of the contrast."""
+    """Temperature T of the InfoNCE loss."""
     reward_scale: float = 1.0
-    """Factor on the reward, which is a share of the whole batch: of the order of one over its rows."""
+    """Factor on the intrinsic reward, which is of order 1 / batch size."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """Ten features in mazes, as many as skills, and 16 elsewhere."""
+        """10 features in mazes, as many as skills, and 16 elsewhere."""
         return cls(
             number_of_skills=scale.number_of_skills,
             hidden=scale.hidden,
@@ -89,7 +88,7 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
         )
 
     def init(self, key: RandomKey, spec: Spec) -> BeCLState:
-        """Fresh networks."""
+        """Initial networks."""
         embedding_key, projection_key = jax.random.split(key)
         networks = BeCLNetworks(
             embedding=StateNet.create(embedding_key, spec.obs_shape, self.hidden, self.feature_dim),
@@ -97,33 +96,33 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
         )
         return BeCLState(TrainState.create(self._transform, networks))
 
-    def _share(self, networks: BeCLNetworks, batch: Experience) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
-        """The positive's share among the other rows, as f(s') sees them, and whether a row has a positive at all."""
+    def _ratio(self, networks: BeCLNetworks, batch: Experience) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+        """exp(−InfoNCE) of each row at s', and whether the row has a positive in the batch."""
         projected = jax.vmap(lambda state: networks.projection(networks.embedding(state)))(batch.next_obs)
         features = unit_rows(projected)
         similarity = features @ features.T / self.temperature
         others = ~jnp.eye(similarity.shape[0], dtype=bool)
-        # No similarity is below −1/T: it stands in where a row has no others.
+        # The lower bound −1/T is the maximum of a batch of one row.
         largest = jnp.max(similarity, axis=-1, keepdims=True, where=others, initial=-1 / self.temperature)
         relative = similarity - jax.lax.stop_gradient(largest)
-        # Masked before the exponential: the similarity to oneself may overflow at low temperatures.
+        # Masked before the exponential: the self-similarity may overflow at low temperatures.
         weights = jnp.exp(jnp.where(others, relative, -jnp.inf))
         label = jnp.argmax(batch.skill, axis=-1)
-        alike = (label[:, None] == label[None, :]) & others
-        first = jnp.argmax(alike, axis=-1)
-        has_positive = jnp.any(alike, axis=-1)
+        same_skill = (label[:, None] == label[None, :]) & others
+        first = jnp.argmax(same_skill, axis=-1)
+        has_positive = jnp.any(same_skill, axis=-1)
         positive = jnp.take_along_axis(weights, first[:, None], axis=-1)[:, 0]
-        share = jnp.where(has_positive, positive, 0.0) / (jnp.sum(weights, axis=-1) + TINY) + TINY
-        return share, has_positive
+        ratio = jnp.where(has_positive, positive, 0.0) / (jnp.sum(weights, axis=-1) + TINY) + TINY
+        return ratio, has_positive
 
     def update(self, state: BeCLState, batch: Experience, key: RandomKey) -> tuple[BeCLState, Metrics]:
-        """One InfoNCE step: −log of the positive's share, over the rows that have a positive."""
+        """One InfoNCE step, averaged over the rows that have a positive."""
         del key
 
         def loss(networks: BeCLNetworks) -> tuple[Float[Array, ""], Metrics]:
-            share, has_positive = self._share(networks, batch)
+            ratio, has_positive = self._ratio(networks, batch)
             rows = jnp.sum(has_positive.astype(jnp.float32))
-            contrast = -jnp.sum(jnp.where(has_positive, jnp.log(share), 0.0)) / jnp.maximum(rows, 1.0)
+            contrast = -jnp.sum(jnp.where(has_positive, jnp.log(ratio), 0.0)) / jnp.maximum(rows, 1.0)
             return contrast, {"model_loss": contrast}
 
         networks, metrics = gradient_step(self._transform, loss, state.networks)
@@ -132,7 +131,7 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
     def reward(
         self, state: BeCLState, batch: Experience, key: RandomKey
     ) -> tuple[BeCLState, Float[Array, " n"], Metrics]:
-        """scale · exp(−InfoNCE) of each row; in (0, scale], and about scale / n while nothing is learned."""
+        """scale · exp(−InfoNCE) of each row; in (0, scale], and about scale / n at initialisation."""
         del key
-        share, has_positive = self._share(state.networks.params, batch)
-        return state, self.reward_scale * share, {"has_positive": jnp.mean(has_positive.astype(jnp.float32))}
+        ratio, has_positive = self._ratio(state.networks.params, batch)
+        return state, self.reward_scale * ratio, {"has_positive": jnp.mean(has_positive.astype(jnp.float32))}

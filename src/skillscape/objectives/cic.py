@@ -1,4 +1,4 @@
-"""CIC (Laskin et al., Contrastive Intrinsic Control, NeurIPS 2022): particle entropy in a space learned by contrast."""
+"""CIC (Laskin et al., Contrastive Intrinsic Control, NeurIPS 2022): entropy in a contrastive representation."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
@@ -26,7 +26,7 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 class CICState(NamedTuple):
-    """Networks, and the running moments of the distances."""
+    """Networks, and running moments of the neighbour distances."""
 
     networks: TrainState[ContrastNetworks]
     distances: Moments
@@ -34,7 +34,7 @@ class CICState(NamedTuple):
 
 @dataclass(frozen=True)
 class CIC(AdamTrained, Objective[CICState]):
-    """Spread out in a representation trained to tell which transition belongs to which skill (InfoNCE)."""
+    """Particle entropy of states, in a representation trained by InfoNCE between transitions (s, s') and skills."""
 
     name: ClassVar[str] = "cic"
     label: ClassVar[str] = "CIC"
@@ -43,25 +43,25 @@ class CIC(AdamTrained, Objective[CICState]):
 
     number_of_skills: SkillCount = 10
     skill_dim: int = 0
-    """Entries d of skills uniform in [0, 1]^d, as in the paper (64); 0 for discrete skills, as in mazes."""
+    """Dimension d of skills uniform in [0, 1]^d, as in the paper (64); 0 for discrete skills, as in mazes."""
     sources: Literal["obs", "next_obs"] = "obs"
-    """States whose distance to the nearest s' of the batch is rewarded: s, or s' itself, which is its own nearest."""
+    """State whose distance to its nearest neighbours s' is rewarded: s (obs), or s' (next_obs), itself included."""
     hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 10
-    """Width of the representations g(s) and h(z)."""
+    """Dimension of the representations g(s) and h(z)."""
     temperature: Annotated[float, POSITIVE] = 0.5
-    """Temperature of the contrast."""
+    """Temperature of the InfoNCE loss."""
     neighbours: Annotated[int, POSITIVE] = 16
-    """k of the particle entropy."""
+    """Number of neighbours k of the particle entropy."""
     distance_floor: float = 5e-4
-    """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
+    """Constant subtracted from the scaled neighbour distances, which are then clipped below at zero."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As the authors' code outside mazes: skills of 64 numbers, and s' against s'."""
+        """Outside mazes the settings of the authors' code: 64-dimensional skills, and distances between s'."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
@@ -77,21 +77,21 @@ class CIC(AdamTrained, Objective[CICState]):
 
     @property
     def adaptation(self) -> Adaptation:
-        """The middle of the cube, as the authors' code; the paper's search is ``--skill grid``."""
+        """The centre of the box, as in the authors' code; the paper's search is ``--skill grid``."""
         return "constant" if self.skill_dim else "random"
 
     @property
     def skills(self) -> SkillSpace:
-        """n one-hot skills, or a cube of them."""
+        """n one-hot skills, or the box [0, 1]^d."""
         return Box(self.skill_dim) if self.skill_dim else Discrete(self.number_of_skills)
 
     def init(self, key: RandomKey, spec: Spec) -> CICState:
-        """Fresh networks; no distances seen."""
+        """Initial networks and empty moments."""
         networks = ContrastNetworks.create(key, spec.obs_shape, self.skills.width, self.hidden, self.feature_dim)
         return CICState(TrainState.create(self._transform, networks), Moments.create())
 
     def update(self, state: CICState, batch: Experience, key: RandomKey) -> tuple[CICState, Metrics]:
-        """One InfoNCE step: row i's skill h(zᵢ) is to pick row i's transition p(g(s), g(s')) out of the batch."""
+        """One InfoNCE step with queries h(zᵢ) and keys p(g(sᵢ), g(s'ᵢ)); the other rows are negatives."""
         del key
 
         def loss(networks: ContrastNetworks) -> tuple[Float[Array, ""], Metrics]:
@@ -104,7 +104,7 @@ class CIC(AdamTrained, Objective[CICState]):
     def reward(
         self, state: CICState, batch: Experience, key: RandomKey
     ) -> tuple[CICState, Float[Array, " n"], Metrics]:
-        """r = log(1 + mean distance from a source to its k nearest g(s') in the batch), over their running variance."""
+        """r = log(1 + mean distance to the k nearest g(s') in the batch), distances over their running variance."""
         del key
         network = state.networks.params.state
         targets = jax.vmap(network)(batch.next_obs)

@@ -1,7 +1,7 @@
 """CSD (Park et al., Controllability-Aware Unsupervised Skill Discovery, ICML 2023).
 
-Move far along the skill's direction in a representation whose steps may be as long as they are unlikely under what the
-skills do now: what is already easy to change counts for little, what is hard to change for much.
+Move along the skill direction in a latent space where a step may be as long as the transition is unlikely under a model
+of the current skills' transitions: hard-to-reach changes give more reward than easy ones.
 """
 
 import math
@@ -29,9 +29,9 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 class ChangeModel(eqx.Module):
-    """N(μ(s), σ(s)²) of the change s' − s; two networks, the second for log σ, behind one eye.
+    """N(μ(s), σ(s)²) of the change s' − s: networks for μ and log σ on a shared observation encoder.
 
-    Of images the change is that of their outlines.
+    For images the change is that of their coarse targets.
     """
 
     obs_encoder: ObsEncoder
@@ -41,8 +41,8 @@ class ChangeModel(eqx.Module):
     def __call__(self, obs: Shaped[Array, "..."]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
         """μ(s) and log σ(s), with σ within [10⁻⁶, 10⁶]."""
         bound = math.log(1e6)
-        seen = self.obs_encoder(obs)
-        return self.mean(seen), jnp.clip(self.log_std(seen), -bound, bound)
+        features = self.obs_encoder(obs)
+        return self.mean(features), jnp.clip(self.log_std(features), -bound, bound)
 
 
 class CSDState(NamedTuple):
@@ -55,24 +55,24 @@ class CSDState(NamedTuple):
 
 @dataclass(frozen=True)
 class CSD(ConstrainedSteps[CSDState]):
-    """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ d(s, s').
+    """Controllability-aware: r = (φ(s') − φ(s))·z under ‖φ(s') − φ(s)‖² ≤ d(s, s'), d large for unlikely transitions.
 
     d(s, s') = Σ ρ (s' − s − μ(s))² with ρ ∝ σ(s)⁻², scaled so that its geometric mean over the entries of s is one.
-    s and s' are one step apart. Of images d is that of their outlines.
+    s and s' are one step apart. For images d is computed on their coarse targets.
     """
 
     name: ClassVar[str] = "csd"
     label: ClassVar[str] = "CSD"
 
     slack: Annotated[float, POSITIVE] = 1e-6
-    """Slack ε: what a step shorter than allowed counts for at most."""
+    """Slack ε, the upper bound of the constraint term min(ε, d(s, s') − ‖Δφ‖²)."""
     initial_multiplier: Annotated[float, POSITIVE] = 3000.0
-    """Lagrange multiplier λ of the constraint at the start."""
+    """Initial Lagrange multiplier λ of the constraint."""
     reward_scale: float = 10.0
-    """Factor on the reward."""
+    """Factor on the intrinsic reward."""
 
     def init(self, key: RandomKey, spec: Spec) -> CSDState:
-        """A fresh representation and model of changes."""
+        """Initial representation, multiplier and model of changes."""
         representation_key, mean_key, std_key = jax.random.split(key, 3)
         representation = StateNet.create(representation_key, spec.obs_shape, self.hidden, self.skills.width)
         obs_encoder, outputs = ObsEncoder.create(mean_key, spec.obs_shape), coarse_target_size(spec.obs_shape)
@@ -89,16 +89,16 @@ class CSD(ConstrainedSteps[CSDState]):
         )
 
     def distance(self, state: CSDState, batch: Experience) -> Float[Array, " n"]:
-        """d(s, s'): how far the change is from what the model expects, in units of what it deems usual."""
+        """d(s, s'): the squared error of the model's mean, weighted by its relative precision."""
         mean, log_std = jax.vmap(state.changes.params)(batch.obs)
-        # σ⁻¹ over its geometric mean: only how the entries compare matters, not how sure the model is of all of them.
+        # σ⁻¹ over its geometric mean: relative precision of the entries, whatever the overall confidence.
         relative = jnp.exp(jnp.mean(log_std, axis=-1, keepdims=True) - log_std)
         return squared_length((_changes(batch) - mean) * relative, self.constraint)
 
     def update(self, state: CSDState, batch: Experience, key: RandomKey) -> tuple[CSDState, Metrics]:
         """A step of φ on −mean(Δφ·z + λ c), of log λ on log λ · mean c, and of the model on −log N(s' − s; μ, σ²).
 
-        c = min(ε, d(s, s') − ‖Δφ‖²). All see the networks before the steps; λ grows where the constraint is broken.
+        c = min(ε, d(s, s') − ‖Δφ‖²). All use the networks before the steps; λ grows where the constraint is violated.
         """
         del key
         multiplier = jnp.exp(state.multiplier.params)
@@ -108,7 +108,7 @@ class CSD(ConstrainedSteps[CSDState]):
             steps = latent_steps(representation, batch)
             return constrained_loss(steps, direction, distance, multiplier, self.slack, self.constraint)
 
-        def surprise(changes: ChangeModel) -> tuple[Float[Array, ""], Metrics]:
+        def change_loss(changes: ChangeModel) -> tuple[Float[Array, ""], Metrics]:
             mean, log_std = jax.vmap(changes)(batch.obs)
             scaled = (_changes(batch) - mean) * jnp.exp(-log_std)
             value = jnp.mean(jnp.sum(0.5 * scaled**2 + log_std + 0.5 * math.log(2 * math.pi), axis=-1))
@@ -116,7 +116,7 @@ class CSD(ConstrainedSteps[CSDState]):
 
         representation, metrics = gradient_step(self._transform, loss, state.representation)
         log_multiplier = follow_constraint(self._multiplier_transform, state.multiplier, metrics["constraint"])
-        changes, more = gradient_step(self._transform, surprise, state.changes)
+        changes, more = gradient_step(self._transform, change_loss, state.changes)
         metrics = {**metrics, **more, "multiplier": multiplier, "distance": jnp.mean(distance)}
         return CSDState(representation, log_multiplier, changes), metrics
 

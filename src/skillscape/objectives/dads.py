@@ -1,7 +1,7 @@
 """DADS in its maze form: forward mutual information with one Gaussian per skill.
 
-Sharma et al., Dynamics-Aware Unsupervised Discovery of Skills, ICLR 2020; the form that maze papers compare with
-predicts where a skill leads from the skill alone (Campos et al., Explore, Discover and Learn, ICML 2020).
+Sharma et al., Dynamics-Aware Unsupervised Discovery of Skills, ICLR 2020. The variant of maze experiments predicts the
+state from the skill alone (Campos et al., Explore, Discover and Learn, ICML 2020).
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 class DADSState(NamedTuple):
-    """The model of where a skill leads: z → mean of s', or of its outline where states are images."""
+    """The model z → mean of q(s'|z); for images, of the coarse target of s'."""
 
     model: TrainState[MLP]
 
 
 @dataclass(frozen=True)
 class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
-    """Forward mutual information: log q(s'|z) against the mean over all skills, q one Gaussian per skill."""
+    """Forward mutual information: r = log q(s'|z) − log (1/n) Σₖ q(s'|zₖ), with one Gaussian q per skill."""
 
     name: ClassVar[str] = "dads"
     label: ClassVar[str] = "DADS"
@@ -48,12 +48,12 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
     variance: Annotated[float, POSITIVE] = 0.5
-    """Variance σ² of q(s'|z); the reference scores with −‖s' − ŝ‖², which is σ² = ½."""
+    """Variance σ² of q(s'|z); 0.5 gives the log density −‖s' − ŝ‖² of the reference code, up to a constant."""
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """The same in mazes and elsewhere, but for its sizes."""
+        """The same settings everywhere, at the sizes of the preset."""
         return cls(
             number_of_skills=scale.number_of_skills,
             hidden=scale.hidden,
@@ -63,7 +63,7 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
         )
 
     def init(self, key: RandomKey, spec: Spec) -> DADSState:
-        """A fresh model."""
+        """The initial model."""
         model = MLP.create(key, self.number_of_skills, self.hidden, coarse_target_size(spec.obs_shape))
         return DADSState(TrainState.create(self._transform, model))
 
@@ -90,7 +90,7 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
         return state, reward, {}
 
     def score_skills(self, state: DADSState, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
-        """log q(s|z) for every skill, without the constant that all share."""
+        """log q(s|z) for every skill, up to a constant common to all skills."""
         means = jax.vmap(state.model.params)(self.skills.all())
         squared = jnp.sum((jax.vmap(coarse_target)(obs)[:, None, :] - means[None, :, :]) ** 2, axis=-1)
         return -squared / (2 * self.variance)

@@ -1,4 +1,4 @@
-"""DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): be where a discriminator can tell your skill."""
+"""DIAYN (Eysenbach et al., Diversity is All You Need, ICLR 2019): reward states that identify the skill."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
@@ -32,7 +32,7 @@ class DIAYNState(NamedTuple):
 
 @dataclass(frozen=True)
 class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
-    """Reverse mutual information: log q(z|s') + log n from a learned discriminator."""
+    """Reverse mutual information: r = log q(z|s') + log n, with a learned discriminator q."""
 
     name: ClassVar[str] = "diayn"
     label: ClassVar[str] = "DIAYN"
@@ -47,7 +47,7 @@ class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """The same in mazes and elsewhere, but for its sizes."""
+        """The same settings everywhere, at the sizes of the preset."""
         return cls(
             number_of_skills=scale.number_of_skills,
             hidden=scale.hidden,
@@ -58,11 +58,11 @@ class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
 
     @property
     def adaptation(self) -> Adaptation:
-        """Skills go on being drawn anew, as in URLB."""
+        """prior: skills are resampled in fine-tuning, as in URLB."""
         return "prior"
 
     def init(self, key: RandomKey, spec: Spec) -> DIAYNState:
-        """A fresh discriminator."""
+        """The initial discriminator."""
         discriminator = StateNet.create(key, spec.obs_shape, self.hidden, self.number_of_skills)
         return DIAYNState(TrainState.create(self._transform, discriminator))
 

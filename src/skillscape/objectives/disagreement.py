@@ -1,4 +1,4 @@
-"""Disagreement (Pathak et al., Self-Supervised Exploration via Disagreement, ICML 2019): go where your models differ.
+"""Disagreement (Pathak et al., Self-Supervised Exploration via Disagreement, ICML 2019): reward ensemble variance.
 
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
@@ -19,9 +19,9 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 class DisagreementState(NamedTuple):
-    """The forward models (s, a) → s', or its outline where states are images.
+    """The ensemble of forward models (s, a) → s', or its coarse target for images.
 
-    They are one network whose leaves have a leading axis of members: each has an eye of its own.
+    One network whose leaves have a leading axis of members; each member has its own observation encoder.
     """
 
     ensemble: TrainState[StateNet]
@@ -29,26 +29,26 @@ class DisagreementState(NamedTuple):
 
 @dataclass(frozen=True)
 class Disagreement(AdamTrained, Objective[DisagreementState]):
-    """Variance among forward models: high where data are few, and, unlike an error, low where they are merely noisy."""
+    """Ensemble disagreement: the variance of forward models fᵢ(s, a), low where transitions are merely noisy."""
 
     name: ClassVar[str] = "disagreement"
     label: ClassVar[str] = "Disagreement"
 
     ensemble_size: Annotated[int, POSITIVE] = 5
-    """Forward models, at least two. All learn from the same batches: they differ by their start alone."""
+    """Number of forward models, at least 2; they differ by their initialisation only."""
     hidden: Hidden = (128, 128)
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes: one hidden layer."""
+        """Outside mazes URLB's settings: one hidden layer."""
         if scale.benchmark == "maze":
             return cls()
         return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> DisagreementState:
-        """Fresh models, each from a key of its own."""
+        """Initial models, each from its own key."""
         shape = spec.obs_shape
 
         def member(key: RandomKey) -> StateNet:
@@ -63,8 +63,8 @@ class Disagreement(AdamTrained, Objective[DisagreementState]):
         del key
 
         def loss(ensemble: StateNet) -> tuple[Float[Array, ""], Metrics]:
-            misses = _predictions(ensemble, batch) - jax.vmap(coarse_target)(batch.next_obs)[None]
-            value = jnp.mean(safe_sqrt(jnp.sum(misses**2, axis=-1)))
+            errors = _predictions(ensemble, batch) - jax.vmap(coarse_target)(batch.next_obs)[None]
+            value = jnp.mean(safe_sqrt(jnp.sum(errors**2, axis=-1)))
             return value, {"model_loss": value}
 
         ensemble, metrics = gradient_step(self._transform, loss, state.ensemble)
@@ -73,13 +73,13 @@ class Disagreement(AdamTrained, Objective[DisagreementState]):
     def reward(
         self, state: DisagreementState, batch: Experience, key: RandomKey
     ) -> tuple[DisagreementState, Float[Array, " n"], Metrics]:
-        """r = mean over what is predicted of the unbiased variance over i of fᵢ(s, a); where it led has no part."""
+        """r = unbiased variance over i of fᵢ(s, a), averaged over the entries of the prediction; s' is not used."""
         del key
         predictions = _predictions(state.ensemble.params, batch)
         return state, jnp.mean(jnp.var(predictions, axis=0, ddof=1), axis=-1), {}
 
 
 def _predictions(ensemble: StateNet, batch: Experience) -> Float[Array, "members n d"]:
-    """What each model expects of each row."""
+    """fᵢ(s, a) of each model and row."""
     predictions: Array = jax.vmap(lambda model: jax.vmap(model)(batch.obs, batch.action))(ensemble)
     return predictions

@@ -1,8 +1,8 @@
-"""Encoders and targets for objectives, of states that are vectors or images.
+"""Observation encoders and prediction targets of objectives, for states that are vectors or images.
 
-The networks of an objective see a state through an ``ObsEncoder``, which learns with them. What an objective predicts,
-or models the density of, is the ``coarse_target``, which is fixed: a learned target could shrink to a point and so make
-its prediction trivial. For a vector both are the vector itself.
+The networks of an objective read a state through an ``ObsEncoder``, which is trained with them. An objective predicts,
+or models the density of, the ``coarse_target``, which is fixed: a learned target could collapse and make its prediction
+trivial. For a vector both are the identity.
 """
 
 import math
@@ -19,41 +19,41 @@ from skillscape.nets import MLP, Linear
 from skillscape.types import RandomKey
 
 DEPTH = 16
-"""Channels of an encoder's first convolution; each further one has twice as many."""
+"""Channels of the first convolution; each further one has twice as many."""
 LAYERS = 4
-"""Most convolutions of an encoder, 64 → 31 → 14 → 6 → 2; a smaller image has as many as it is large enough for."""
+"""Maximum number of convolutions (64 → 31 → 14 → 6 → 2 pixels); smaller images get fewer."""
 CELLS = 8
-"""Most cells of a coarse target along either side."""
+"""Maximum number of cells of a coarse target along either side."""
 ENCODER_KEY = 0x657965
 """Folded into an encoder's key. Far from the small numbers: ``fold_in(key, i)`` is key i of ``split(key)``."""
 
 
 def to_storage(obs: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """What is worth keeping of a state: an image as bytes, the inverse of ``preprocess``; a vector as it is."""
+    """A state as it is stored: images as bytes, the inverse of ``preprocess``; vectors unchanged."""
     if not is_image(obs.shape) or obs.dtype == jnp.uint8:
         return obs
     return jnp.clip(jnp.round((obs + 0.5) * 255), 0, 255).astype(jnp.uint8)
 
 
 def empty_states(rows: int, shape: tuple[int, ...]) -> Shaped[Array, "rows ..."]:
-    """Room for so many states as they are stored."""
+    """Zeros in the shape and type of ``rows`` stored states."""
     return jnp.zeros((rows, *shape), jnp.uint8 if is_image(shape) else jnp.float32)
 
 
 class ObsEncoder(eqx.Module):
-    """What the networks of an objective read of a state: a vector as it is, an image through convolutions of its own.
+    """Encoder of a state: the identity for vectors, a CNN for images.
 
-    For vectors it has no leaves: a network behind it is the network alone, to the last bit and in every checkpoint. The
-    convolutions have stride two and a ReLU after each; an image too small for any is read pixel by pixel.
+    For vectors it has no leaves, so results and checkpoints are those of the network alone. The convolutions have
+    stride two and a ReLU after each; an image smaller than the kernel is flattened.
     """
 
     layers: tuple[Kernel, ...]
     width: int = eqx.field(static=True)
-    """Of the vector that it gives."""
+    """Dimension of the encoding."""
 
     @staticmethod
     def create(key: RandomKey, shape: tuple[int, ...]) -> "ObsEncoder":
-        """For states of this shape; ``key`` may serve others too, since the eye folds one of its own out of it."""
+        """An encoder for states of this shape; it folds a key of its own out of ``key``, which others may use too."""
         if not is_image(shape):
             return ObsEncoder((), shape[0])
         own = jax.random.fold_in(key, ENCODER_KEY)
@@ -62,11 +62,11 @@ class ObsEncoder(eqx.Module):
         while len(depths) <= LAYERS and min(height, wide) >= KERNEL:
             height, wide = ((side - KERNEL) // 2 + 1 for side in (height, wide))
             depths.append(DEPTH * 2 ** (len(depths) - 1))
-        # Smaller weights, or biases, would leave of several layers a vector that is nearly the same for all images, and
-        # so what is to tell them apart, by contrast above all, would not begin to learn.
+        # With smaller weights, or with biases, the encodings of all images are nearly equal after several layers, and
+        # contrastive losses do not start to learn.
         layers = tuple(
-            Kernel.preserving(jax.random.fold_in(own, layer), KERNEL, *both)
-            for layer, both in enumerate(pairwise(depths))
+            Kernel.preserving(jax.random.fold_in(own, layer), KERNEL, *channels_in_out)
+            for layer, channels_in_out in enumerate(pairwise(depths))
         )
         return ObsEncoder(layers, height * wide * depths[-1])
 
@@ -76,9 +76,9 @@ class ObsEncoder(eqx.Module):
 
 
 class StateNet(eqx.Module):
-    """An MLP on what an eye gives of a state, and on a vector beside it where there is one.
+    """An MLP on the encoding of a state, concatenated with an extra vector such as the action if there is one.
 
-    The layers are fields of its own: on vectors its leaves are those of an ``MLP`` of the same key, also by name.
+    The layers are fields of its own: for vectors its leaves are those of an ``MLP`` of the same key, also by name.
     """
 
     obs_encoder: ObsEncoder
@@ -88,20 +88,20 @@ class StateNet(eqx.Module):
     def create(
         key: RandomKey, shape: tuple[int, ...], hidden: Sequence[int], outputs: int, extra: int = 0
     ) -> "StateNet":
-        """``shape``: of a state; ``extra``: entries of what comes with it."""
+        """``shape``: of a state; ``extra``: dimension of the extra vector."""
         obs_encoder = ObsEncoder.create(key, shape)
         return StateNet(obs_encoder, MLP.create(key, obs_encoder.width + extra, hidden, outputs).layers)
 
     def __call__(self, obs: Shaped[Array, "..."], extra: Float[Array, " b"] | None = None) -> Float[Array, " out"]:
         """The output at one state."""
-        seen = self.obs_encoder(obs)
-        return MLP(self.layers)(seen if extra is None else jnp.concatenate([seen, extra]))
+        features = self.obs_encoder(obs)
+        return MLP(self.layers)(features if extra is None else jnp.concatenate([features, extra]))
 
 
 def coarse_target(obs: Shaped[Array, "..."]) -> Float[Array, " o"]:
-    """What an objective predicts of a state, or has a density of: a vector as it is, of an image its coarse pixels.
+    """The prediction target of a state: a vector unchanged, an image downsampled to at most ``CELLS`` × ``CELLS``.
 
-    These are the means over the areas of at most ``CELLS`` by ``CELLS`` equal cells, prepared: in [-½, ½].
+    Pixels are averaged over equal cells by area and scaled to [-½, ½].
 
     Reference: Ecoffet et al., First return, then explore, Nature 2021, whose cells are coarse pixels too.
     """
@@ -113,5 +113,5 @@ def coarse_target(obs: Shaped[Array, "..."]) -> Float[Array, " o"]:
 
 
 def coarse_target_size(shape: tuple[int, ...]) -> int:
-    """Entries of the outline of a state of this shape."""
+    """Dimension of the coarse target of a state of this shape."""
     return math.prod(min(side, CELLS) for side in shape[:2]) * shape[2] if is_image(shape) else shape[0]

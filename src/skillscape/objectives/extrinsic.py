@@ -1,4 +1,4 @@
-"""The task's own reward: fine-tuning and training from scratch are the same loop with this objective."""
+"""The task reward as an objective: fine-tuning and training from scratch use the same loop."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
@@ -12,9 +12,9 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 @dataclass(frozen=True)
 class Extrinsic(Objective[None]):
-    """Task reward as the environment gives it; learns nothing of its own.
+    """The task reward of the environment; there is no model to learn.
 
-    The skills and the form of the critic are those that the policy was pre-trained with.
+    The skill space and the form of the critic are those of the pre-trained agent.
     """
 
     name: ClassVar[str] = "extrinsic"
@@ -23,36 +23,36 @@ class Extrinsic(Objective[None]):
     skill_kind: SkillKind = "none"
     """Skill space of the pre-trained policy."""
     skill_width: int = 0
-    """Length of the skill vectors of the pre-trained policy."""
+    """Dimension of the skills of the pre-trained policy."""
     successor_features: bool = False
     """Whether the critic is Q = ψ(s, a, z)·z."""
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """The same everywhere."""
+        """The same settings everywhere."""
         del scale
         return cls()
 
     @property
     def critic_head(self) -> Literal["scalar", "skill"]:
-        """The critic that was pre-trained."""
+        """Form of the pre-trained critic."""
         return "skill" if self.successor_features else "scalar"
 
     @property
     def skills(self) -> SkillSpace:
-        """The skills that were pre-trained."""
+        """The skill space of the pre-trained policy."""
         return skill_space(self.skill_kind, self.skill_width)
 
     def init(self, key: RandomKey, spec: Spec) -> None:
-        """Nothing to keep."""
+        """The empty state."""
         del key, spec
 
     def update(self, state: None, batch: Experience, key: RandomKey) -> tuple[None, Metrics]:
-        """Nothing to learn."""
+        """No update: there is no model."""
         del batch, key
         return state, {}
 
     def reward(self, state: None, batch: Experience, key: RandomKey) -> tuple[None, Float[Array, " n"], Metrics]:
-        """The reward that came with the batch."""
+        """The task rewards of the batch."""
         del key
         return state, batch.reward, {}

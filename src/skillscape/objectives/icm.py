@@ -1,4 +1,4 @@
-"""ICM (Pathak et al., Curiosity-driven Exploration by Self-supervised Prediction, ICML 2017): go where you are wrong.
+"""ICM (Pathak et al., Curiosity-driven Exploration by Self-supervised Prediction, ICML 2017): reward prediction error.
 
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
@@ -22,7 +22,7 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 class ICMNetworks(eqx.Module):
     """Forward model f: (s, a) → s', and inverse model g: (s, s') → a before its tanh.
 
-    Images are read through one eye by both models, and of s' its outline is predicted.
+    For images both models share an observation encoder, and f predicts the coarse target of s'.
     """
 
     obs_encoder: ObsEncoder
@@ -31,29 +31,29 @@ class ICMNetworks(eqx.Module):
 
     def forward_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖f(s, a) − s'‖, not squared."""
-        seen = jax.vmap(self.obs_encoder)(batch.obs)
-        predicted = jax.vmap(self.forward)(jnp.concatenate([seen, batch.action], axis=-1))
+        features = jax.vmap(self.obs_encoder)(batch.obs)
+        predicted = jax.vmap(self.forward)(jnp.concatenate([features, batch.action], axis=-1))
         return safe_sqrt(jnp.sum((predicted - jax.vmap(coarse_target)(batch.next_obs)) ** 2, axis=-1))
 
     def inverse_errors(self, batch: Experience) -> Float[Array, " n"]:
         """‖tanh g(s, s') − a‖, not squared."""
-        seen = jax.vmap(self.obs_encoder)(batch.obs), jax.vmap(self.obs_encoder)(batch.next_obs)
-        predicted = jnp.tanh(jax.vmap(self.inverse)(jnp.concatenate(seen, axis=-1)))
+        features = jax.vmap(self.obs_encoder)(batch.obs), jax.vmap(self.obs_encoder)(batch.next_obs)
+        predicted = jnp.tanh(jax.vmap(self.inverse)(jnp.concatenate(features, axis=-1)))
         return safe_sqrt(jnp.sum((predicted - batch.action) ** 2, axis=-1))
 
 
 class ICMState(NamedTuple):
-    """The two models under one optimiser."""
+    """Forward and inverse model, with one optimiser."""
 
     networks: TrainState[ICMNetworks]
 
 
 @dataclass(frozen=True)
 class ICM(AdamTrained, Objective[ICMState]):
-    """Curiosity: the error of a learned forward model, in the space of the states themselves, or of their outlines.
+    """Curiosity: r = log(1 + ‖f(s, a) − s'‖), the prediction error of a learned forward model f.
 
-    The inverse model is there to shape a representation: of images, what the forward model reads. With none between it
-    and vectors it has no say in their reward, and is kept because the method is forward and inverse model together.
+    The inverse model shapes the representation of images that the forward model reads. For state vectors there is no
+    representation, so it does not affect the reward; it is kept for fidelity to the method.
     """
 
     name: ClassVar[str] = "icm"
@@ -65,13 +65,13 @@ class ICM(AdamTrained, Objective[ICMState]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes: one hidden layer."""
+        """Outside mazes URLB's settings: one hidden layer."""
         if scale.benchmark == "maze":
             return cls()
         return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> ICMState:
-        """Fresh models."""
+        """Initial models."""
         forward_key, inverse_key = jax.random.split(key)
         obs_encoder, outputs = ObsEncoder.create(key, spec.obs_shape), coarse_target_size(spec.obs_shape)
         networks = ICMNetworks(

@@ -25,14 +25,14 @@ from skillscape.types import Experience, Metrics, RandomKey
 
 State = TypeVar("State")
 Measure = Literal["sum", "mean"]
-"""How the entries of a squared length are put together."""
+"""Whether squared entries are summed or averaged in a squared length."""
 
 
 def directions(skill: Float[Array, "n z"], kind: Literal["discrete", "continuous"]) -> Float[Array, "n z"]:
-    """Where a skill points in the representation: continuous skills where they are.
+    """The latent direction of each skill: continuous skills are directions already.
 
-    One-hot skills point to the corners of a regular simplex around zero, 1 on the own axis and −1/(z − 1) on the
-    others, so that no direction is common to all.
+    One-hot skills are the vertices of a regular simplex around zero, 1 on their own axis and −1/(z − 1) on the others,
+    so that the directions have mean zero.
     """
     if kind == "continuous":
         return skill
@@ -73,36 +73,36 @@ def constrained_loss(
 ) -> tuple[Float[Array, ""], Metrics]:
     """−mean(Δφ·z + λ c) with c = min(ε, bound − ‖Δφ‖²), λ the multiplier and ε the slack."""
     length = squared_length(steps, measure)
-    kept = jnp.mean(jnp.minimum(slack, bound - length))
-    value = -(jnp.mean(jnp.sum(steps * direction, axis=-1)) + multiplier * kept)
-    return value, {"model_loss": value, "constraint": kept, "squared_length": jnp.mean(length)}
+    constraint = jnp.mean(jnp.minimum(slack, bound - length))
+    value = -(jnp.mean(jnp.sum(steps * direction, axis=-1)) + multiplier * constraint)
+    return value, {"model_loss": value, "constraint": constraint, "squared_length": jnp.mean(length)}
 
 
 def follow_constraint(
     transform: optax.GradientTransformation, log_multiplier: TrainState[Float[Array, ""]], constraint: Float[Array, ""]
 ) -> TrainState[Float[Array, ""]]:
-    """One step of log λ on log λ · mean c: λ grows where the constraint is broken (c < 0)."""
+    """One step of log λ on log λ · mean c: λ grows where the constraint is violated (c < 0)."""
     return gradient_step(transform, lambda log: (log * constraint, {}), log_multiplier)[0]
 
 
 @dataclass(frozen=True)
 class LatentSteps(AdamTrained, Objective[State]):
-    """The settings and the reward of an objective of this line; a method says how φ is learned."""
+    """Settings and reward of the methods whose skills are directions of latent steps; each defines how φ is learned."""
 
     pairs: ClassVar[Pairs] = "one-step"
     reaches_goals: ClassVar[bool] = True
 
     skill_kind: Literal["discrete", "continuous"] = "discrete"
-    """One-hot skills, or directions: unit vectors."""
+    """Skill space: discrete (one-hot skills), or continuous (unit vectors)."""
     number_of_skills: Annotated[int, POSITIVE] = 10
-    """Number of discrete skills, which is also the dimension of φ then."""
+    """Number of discrete skills n, and dimension of φ if skills are discrete."""
     dimension: Annotated[int, POSITIVE] = 2
-    """Entries of a continuous skill, and of φ then."""
+    """Dimension of continuous skills, and of φ if skills are continuous."""
     hidden: Hidden = (128, 128)
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
     reward_scale: float = 1.0
-    """Factor on the reward."""
+    """Factor on the intrinsic reward."""
     resample_every: SkillSteps = None
 
     @property
@@ -135,17 +135,17 @@ class ConstrainedSteps(LatentSteps[State]):
     """The settings of an objective that bounds the length of a step by a Lagrange multiplier."""
 
     constraint: Measure = "sum"
-    """Squares summed in ‖Δφ‖² and its bound (as the papers write), or averaged in both (the authors' codes)."""
+    """Reduction over the entries of ‖Δφ‖² and its bound: sum (the papers) or mean (the authors' code)."""
     slack: Annotated[float, POSITIVE] = 1e-3
-    """Slack ε: what a step shorter than allowed counts for at most."""
+    """Slack ε, the upper bound of the constraint term min(ε, 1 − ‖Δφ‖²)."""
     initial_multiplier: Annotated[float, POSITIVE] = 30.0
-    """Lagrange multiplier λ of the constraint at the start."""
+    """Initial Lagrange multiplier λ of the constraint."""
     multiplier_learning_rate: Annotated[float, POSITIVE] = 1e-3
-    """Adam's learning rate for log λ."""
+    """Adam's learning rate for log λ of the constraint."""
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As its paper outside mazes: a skill lasts an episode, since the constraint is about neighbours in time."""
+        """Outside mazes the paper's settings: one skill per episode, since the constraint is on single steps."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
@@ -158,5 +158,5 @@ class ConstrainedSteps(LatentSteps[State]):
 
     @property
     def _multiplier_transform(self) -> optax.GradientTransformation:
-        # A kept constraint has the gradient ``slack``: a larger ε of Adam would hardly ever let λ come down.
+        # A satisfied constraint has the gradient ``slack``: with a larger ε of Adam, λ would hardly decrease.
         return adam(self.multiplier_learning_rate)

@@ -1,7 +1,7 @@
 """METRA (Park et al., METRA: Scalable Unsupervised RL with Metric-Aware Abstraction, ICLR 2024).
 
-Maximise the Wasserstein dependency between states and skills under the temporal distance: move as far as possible along
-the skill's direction in a representation whose steps are at most of length one.
+Maximise the Wasserstein dependency between states and skills under the temporal distance: move along the skill
+direction in a latent space where one environment step has length ≤ 1.
 """
 
 import math
@@ -33,16 +33,16 @@ class METRAState(NamedTuple):
 
 @dataclass(frozen=True)
 class METRA(ConstrainedSteps[METRAState]):
-    """(φ(s') − φ(s))·z, where φ maximises the same under ‖φ(s') − φ(s)‖² ≤ 1, by dual gradient descent.
+    """Wasserstein dependency: r = (φ(s') − φ(s))·z under ‖φ(s') − φ(s)‖² ≤ 1, by dual gradient descent.
 
-    s and s' are one step apart: with states further apart, representation and reward shrink by as much.
+    s and s' are one step apart: a distance of n steps would scale φ and the reward by 1/n.
     """
 
     name: ClassVar[str] = "metra"
     label: ClassVar[str] = "METRA"
 
     def init(self, key: RandomKey, spec: Spec) -> METRAState:
-        """A fresh representation."""
+        """Initial representation and multiplier."""
         representation = StateNet.create(key, spec.obs_shape, self.hidden, self.skills.width)
         log_multiplier = jnp.asarray(math.log(self.initial_multiplier), jnp.float32)
         return METRAState(
@@ -53,11 +53,10 @@ class METRA(ConstrainedSteps[METRAState]):
     def update(self, state: METRAState, batch: Experience, key: RandomKey) -> tuple[METRAState, Metrics]:
         """A step of φ on −mean(Δφ·z + λ c), then one of log λ on log λ · mean c, with c = min(ε, 1 − ‖Δφ‖²).
 
-        Both see c of the representation before the step; λ grows where the constraint is broken (c < 0).
+        Both use c of the representation before the step; λ grows where the constraint is violated (c < 0).
         """
         del key
         multiplier = jnp.exp(state.multiplier.params)
-
         direction = directions(batch.skill, self.skill_kind)
 
         def loss(representation: StateNet) -> tuple[Float[Array, ""], Metrics]:

@@ -1,4 +1,4 @@
-"""ProtoRL (Yarats et al., Reinforcement Learning with Prototypical Representations, ICML 2021): leave known prototypes.
+"""ProtoRL (Yarats et al., Reinforcement Learning with Prototypical Representations, ICML 2021): novelty by prototypes.
 
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
@@ -21,7 +21,7 @@ from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
 class ProtoRLNetworks(eqx.Module):
-    """Predictor p: s → R^h, linear behind an eye, projector q: R^h → R^h, and prototypes C, rows in R^h."""
+    """Predictor p: s → R^h, linear on the encoding, projector q: R^h → R^h, and prototypes C, rows in R^h."""
 
     obs_encoder: ObsEncoder
     predictor: Linear
@@ -34,7 +34,7 @@ class ProtoRLNetworks(eqx.Module):
 
 
 class ProtoRLState(NamedTuple):
-    """Networks, the slow copy p̄ of predictor and eye, and the latest candidates, newest first (zeros at the start)."""
+    """Networks, the EMA copy p̄ of encoder and predictor, and the candidate queue, newest first (initially zeros)."""
 
     networks: TrainState[ProtoRLNetworks]
     target_obs_encoder: ObsEncoder
@@ -44,34 +44,34 @@ class ProtoRLState(NamedTuple):
 
 @dataclass(frozen=True)
 class ProtoRL(AdamTrained, Objective[ProtoRLState]):
-    """Particle distance to states picked by prototypes, which are spread over the states by balanced assignments."""
+    """Particle entropy with prototypes: r = distance of p(s') to its k-th nearest in a queue filled by prototypes."""
 
     name: ClassVar[str] = "protorl"
     label: ClassVar[str] = "ProtoRL"
     keeps_critic: ClassVar[bool] = True
 
     number_of_prototypes: Annotated[int, POSITIVE] = 128
-    """Number of prototypes, and of candidates that each call of the reward adds to the queue."""
+    """Number of prototypes, and of candidates added to the queue per batch."""
     queue_size: Annotated[int, POSITIVE] = 2048
-    """Candidates remembered. Until they are that many, zeros in their places keep rewards at one or less."""
+    """Number of candidates in the queue, which starts with zeros; until it is full, rewards are at most one."""
     neighbours: Annotated[int, POSITIVE] = 3
-    """Rank k of the candidate whose distance is the reward."""
+    """Rank k of the nearest neighbour whose distance is the reward."""
     feature_dim: Annotated[int, POSITIVE] = 64
-    """Width of the representation."""
+    """Dimension of the representation p(s)."""
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128,)
-    """Widths of the hidden layers of the projector; the predictor is linear."""
+    """Hidden layer widths of the projector; the predictor is linear."""
     temperature: Annotated[float, POSITIVE] = 0.1
-    """Temperature of the assignments to prototypes, in both branches of the loss."""
+    """Temperature T of the assignments to prototypes, in both branches of the loss."""
     sinkhorn_iterations: Annotated[int, POSITIVE] = 3
-    """Rounds of balancing the assignments to prototypes."""
+    """Sinkhorn iterations that balance the assignments to prototypes."""
     tau: Annotated[float, POSITIVE, FRACTION] = 0.05
-    """How fast the target p̄ follows the predictor, per update."""
+    """EMA rate τ of the target network p̄ per update, in (0, 1]."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes, in proportion to its width of 1024."""
+        """Outside mazes URLB's settings, scaled from its width of 1024."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
@@ -83,7 +83,7 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
         )
 
     def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:
-        """Fresh networks, prototypes in random directions, p̄ = p, and a queue of zeros."""
+        """Initial networks, random unit prototypes, p̄ = p, and a queue of zeros."""
         predictor_key, projector_key, prototype_key = jax.random.split(key, 3)
         obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         predictor = Linear.create(predictor_key, obs_encoder.width, self.feature_dim)
@@ -93,18 +93,18 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
             projector=MLP.create(projector_key, self.feature_dim, self.hidden, self.feature_dim),
             prototypes=unit_rows(jax.random.normal(prototype_key, (self.number_of_prototypes, self.feature_dim))),
         )
-        # The copy's leaves are its own: a loop that hands its old state's memory on must not find one leaf twice.
+        # Copied leaves: a compiled loop that donates its state must not be given one buffer twice.
         target_obs_encoder, target = jax.tree.map(jnp.copy, (obs_encoder, predictor))
         queue = jnp.zeros((self.queue_size, self.feature_dim))
         return ProtoRLState(TrainState.create(self._transform, networks), target_obs_encoder, target, queue)
 
     def update(self, state: ProtoRLState, batch: Experience, key: RandomKey) -> tuple[ProtoRLState, Metrics]:
-        """One step of cross-entropy: q(p(s)) is to tell which prototypes p̄(s') is assigned to; then p̄ follows p.
+        """One cross-entropy step of q(p(s)) on the prototype assignments of p̄(s'), then one EMA step of p̄.
 
         loss = −mean Σₖ aₖ log softmaxₖ(C u / T), u = unit q(p(s)); a = Sinkhorn(C ū / T), ū = unit p̄(s'), constant.
         """
         del key
-        # Prototypes are put back on the sphere before each step, which itself is free to leave it.
+        # Prototypes are normalised before each step, not after it.
         params = state.networks.params
         networks = state.networks._replace(
             params=eqx.tree_at(lambda tree: tree.prototypes, params, unit_rows(params.prototypes))
@@ -119,8 +119,8 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
             return value, {"model_loss": value}
 
         networks, metrics = gradient_step(self._transform, loss, networks)
-        followed = networks.params.obs_encoder, networks.params.predictor
-        target_obs_encoder, target = ema((state.target_obs_encoder, state.target), followed, self.tau)
+        online = networks.params.obs_encoder, networks.params.predictor
+        target_obs_encoder, target = ema((state.target_obs_encoder, state.target), online, self.tau)
         return ProtoRLState(networks, target_obs_encoder, target, state.queue), metrics
 
     def reward(
@@ -132,11 +132,11 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
         """
         params = state.networks.params
         states = unit_rows(params.predict(batch.next_obs))
-        chosen = jax.random.categorical(key, unit_rows(params.prototypes) @ states.T, axis=-1)
-        queue = jnp.concatenate([jax.lax.stop_gradient(states)[chosen], state.queue])[: self.queue_size]
+        drawn = jax.random.categorical(key, unit_rows(params.prototypes) @ states.T, axis=-1)
+        queue = jnp.concatenate([jax.lax.stop_gradient(states)[drawn], state.queue])[: self.queue_size]
         reward = nearest_distances(states, queue, self.neighbours)[:, -1]
         return state._replace(queue=queue), reward, {}
 
 
 def _predicted(obs_encoder: ObsEncoder, predictor: Linear, obs: Shaped[Array, "n ..."]) -> Float[Array, "n h"]:
-    return jax.vmap(lambda one: predictor(obs_encoder(one)))(obs)
+    return jax.vmap(lambda state: predictor(obs_encoder(state)))(obs)

@@ -1,4 +1,4 @@
-"""RND (Burda et al., Exploration by Random Network Distillation, ICLR 2019): go where a fixed net is not yet learned.
+"""RND (Burda et al., Exploration by Random Network Distillation, ICLR 2019): reward distillation error.
 
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
@@ -20,7 +20,7 @@ from skillscape.types import Experience, Metrics, RandomKey, RewardState, Spec
 
 
 class RNDState(NamedTuple):
-    """The predictor, the fixed random target that it learns, and the running moments of its errors."""
+    """The predictor, the fixed random target network, and running moments of the errors."""
 
     predictor: TrainState[StateNet]
     target: StateNet
@@ -29,7 +29,7 @@ class RNDState(NamedTuple):
 
 @dataclass(frozen=True)
 class RND(AdamTrained, Objective[RNDState]):
-    """Novelty: how badly a predictor, fitted on the states seen, matches a fixed random network."""
+    """Random network distillation: r = error of a learned predictor of a fixed random network, over its running std."""
 
     name: ClassVar[str] = "rnd"
     label: ClassVar[str] = "RND"
@@ -37,37 +37,36 @@ class RND(AdamTrained, Objective[RNDState]):
 
     hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 64
-    """Outputs of the random network."""
+    """Output dimension of the random network."""
     clip: Annotated[float, POSITIVE] = 5.0
-    """Largest absolute value of a normalised input."""
+    """Clipping range of the normalised input, in standard deviations."""
     reward_state: RewardState = "obs"
-    """Which state of a transition is rewarded for being novel."""
+    """State of a transition that is rewarded: s (obs) or s' (next_obs)."""
     learning_rate: LearningRate = 1e-3
     epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB everywhere: half as many outputs as hidden units."""
+        """URLB's settings everywhere: half as many outputs as hidden units."""
         return cls(
             hidden=scale.hidden,
             feature_dim=scale.width // 2,
-            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            reward_state="next_obs" if scale.imagined else "obs",
+            reward_state=scale.reward_state,
             learning_rate=scale.learning_rate,
             epsilon=scale.epsilon,
         )
 
     def init(self, key: RandomKey, spec: Spec) -> RNDState:
-        """Two random networks of the same shape; no errors seen."""
+        """Two random networks of the same shape, and empty moments."""
         predictor, target = (
-            StateNet.create(one, spec.obs_shape, self.hidden, self.feature_dim) for one in jax.random.split(key)
+            StateNet.create(net_key, spec.obs_shape, self.hidden, self.feature_dim) for net_key in jax.random.split(key)
         )
         return RNDState(TrainState.create(self._transform, predictor), target, Moments.create())
 
     def _errors(self, predictor: StateNet, target: StateNet, obs: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
-        """Mean squared error over the features, at the states normalised by the moments of their own batch.
+        """Mean squared error over the features, with inputs standardised by the moments of their own batch.
 
-        Of images every entry of every pixel is normalised by itself.
+        For images each channel of each pixel is standardised separately.
         """
         states = preprocess(obs)
         std = jnp.sqrt(jnp.var(states, axis=0, keepdims=True) + 1e-5)
@@ -76,7 +75,7 @@ class RND(AdamTrained, Objective[RNDState]):
         return jnp.mean((jax.vmap(predictor)(inputs) - jax.vmap(target)(inputs)) ** 2, axis=-1)
 
     def update(self, state: RNDState, batch: Experience, key: RandomKey) -> tuple[RNDState, Metrics]:
-        """One step of the predictor on its mean error at s."""
+        """One step of the predictor on its mean error at s, or s' (``reward_state``)."""
         del key
 
         def loss(predictor: StateNet) -> tuple[Float[Array, ""], Metrics]:
@@ -89,7 +88,7 @@ class RND(AdamTrained, Objective[RNDState]):
     def reward(
         self, state: RNDState, batch: Experience, key: RandomKey
     ) -> tuple[RNDState, Float[Array, " n"], Metrics]:
-        """r = e(s) / (running deviation of e + 10⁻⁸), e not centred; s as ``reward_state``."""
+        """r = e(s) / (running std of e + 10⁻⁸), e not centred; s by ``reward_state``."""
         del key
         errors = self._errors(state.predictor.params, state.target, batch.states(self.reward_state))
         moments = state.errors.include(jax.lax.stop_gradient(errors))

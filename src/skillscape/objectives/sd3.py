@@ -1,8 +1,8 @@
 """SD3: Unsupervised Skill Discovery through Skill Regions Differentiation.
 
-Skills are pushed to regions that other skills do not visit (density deviation, Eqs. 1 and 7), each density being the
-evidence lower bound of one conditional VAE (Eq. 3) with soft modules (Eq. 4), and are drawn to what is new *for them*
-by the VAE's own KL term (Eq. 6).
+Density deviation rewards regions that the other skills do not visit (Eqs. 1 and 7). The densities are evidence lower
+bounds of one conditional VAE (Eq. 3) with soft modules (Eq. 4). Its KL term is the exploration bonus within a skill
+(Eq. 6).
 """
 
 import math
@@ -25,14 +25,14 @@ from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 PIXEL_UNIT = 1 / 32
-"""Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
+"""Unit of the coarse target of an image, whose entries in [-½, ½] differ little from state to state."""
 
 
 class ConditionalVAE(eqx.Module):
     """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
 
-    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing. Images are
-    encoded through an eye, and P is of their outline: the bound is of its density.
+    The decoder routes on (h, z): if s reached it other than through h, Eq. 3 would not be a bound. For images, Q reads
+    an observation encoder and P models the coarse target.
     """
 
     obs_encoder: ObsEncoder
@@ -41,10 +41,10 @@ class ConditionalVAE(eqx.Module):
     embed_for_encoder: Linear
     embed_for_decoder: Linear
     unit: float = eqx.field(static=True, default=1.0)
-    """What the entries of a state are measured in where errors are."""
+    """Unit of the entries of a state in the squared error."""
 
     def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
-        """All of the encoder that does not depend on the skill, at one state."""
+        """The part of the encoder that does not depend on the skill, at one state."""
         return self.encoder.shared(self.obs_encoder(obs))
 
     def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
@@ -57,7 +57,7 @@ class ConditionalVAE(eqx.Module):
         return self.decoder.conditioned(self.decoder.shared(latent), self.embed_for_decoder(skill))
 
     def target(self, obs: Shaped[Array, "..."]) -> Float[Array, " t"]:
-        """All of the likelihood that does not depend on the skill, at one state."""
+        """The part of the likelihood that does not depend on the skill, at one state."""
         return self.decoder.last.target(coarse_target(obs))
 
     def squared_error(
@@ -81,7 +81,7 @@ class Evidence(NamedTuple):
 
 
 class History(NamedTuple):
-    """States scored lately with their skills, newest first, images as bytes; ``filled`` says how many rows are real."""
+    """Recently rewarded states and their skills, newest first, images as bytes; ``filled``: rows in use."""
 
     obs: Shaped[Array, "rows ..."]
     skill: Float[Array, "rows z"]
@@ -89,7 +89,7 @@ class History(NamedTuple):
 
 
 class SD3State(NamedTuple):
-    """The density model, and the states it may be fitted on beside the newest."""
+    """The density model, and earlier states that it is also fitted on."""
 
     model: TrainState[ConditionalVAE]
     history: History
@@ -108,7 +108,7 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
 
 @dataclass(frozen=True)
 class SD3(DiscreteSkills, Objective[SD3State]):
-    """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
+    """Density deviation between skills, with densities d_z(s) of a conditional VAE, plus α times its KL as a bonus."""
 
     name: ClassVar[str] = "sd3"
     label: ClassVar[str] = "SD3"
@@ -117,58 +117,58 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     number_of_skills: SkillCount = 10
     deviation_weight: Annotated[float, POSITIVE] = 1.5
-    """λ of Eq. 1: above one it weakens the push away from the other skills."""
+    """λ of Eq. 1; above one it weakens the deviation from the other skills."""
     exploration_ratio: float = 0.04
-    """α: weight of the KL bonus for exploration inside a skill."""
+    """Exploration ratio α, the weight of the KL bonus r_exp within a skill."""
     density: Literal["elbo", "reconstruction"] = "elbo"
-    """log d_z(s): the whole bound (the paper), or its likelihood term alone (the authors' code)."""
+    """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
-    """r_exp: KL of the skill's own posterior (the paper), or the mean over all skills' (the authors' code)."""
+    """Exploration bonus r_exp: the KL under the own skill (the paper), or its mean over skills (the authors' code)."""
     bonus_scale: float = 16.25
-    """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
+    """Factor on r_exp in addition to α; it offsets the dependence of the KL on the decoder's variance."""
     latent_samples: int = 0
-    """Draws of the latent h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
+    """Samples of the latent h averaged in a reward; 0 uses the posterior mean, which adds no noise."""
     floor: float | None = -1.0
-    """Lower bound of r_sd3; without it, crossing another skill's region is penalised without bound."""
+    """Lower clip of r_sd3; None does not clip, so crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
-    """Factor on the reward."""
+    """Factor on the intrinsic reward."""
 
     architecture: Literal["soft-modular", "plain"] = "soft-modular"
-    """Encoder and decoder: soft modules, or MLPs that the skill enters in the first layer."""
+    """Encoder and decoder: soft modules (Eq. 4), or MLPs with the skill as input of the first layer."""
     width: Annotated[int, POSITIVE] = 64
-    """Width d of the joint state and skill feature, and of the plain network's layers."""
+    """Width d of the joint state and skill embedding, and of the layers of a plain network."""
     layers: Annotated[int, POSITIVE, Range("at most 100", high=100)] = 2
-    """Layers L of the encoder and of the decoder."""
+    """Number of layers L of encoder and decoder, at most 100."""
     modules: Annotated[int, POSITIVE] = 4
-    """Modules m in each layer of a soft-modular network."""
+    """Number of modules m per layer of a soft-modular network."""
     module_width: Annotated[int, POSITIVE] = 32
-    """Width of each module."""
+    """Width of each module of a soft-modular network."""
     temperature: Annotated[float, POSITIVE] = 1.0
-    """Temperature of the softmax that routes between modules."""
+    """Temperature of the routing softmax between modules."""
     latent_dim: Annotated[int, POSITIVE] = 8
-    """Width of the VAE's latent h."""
+    """Dimension of the VAE's latent h."""
     decoder_variance: Annotated[float, POSITIVE] = 0.1
-    """σ² of P(s|h,z): what counts as one place. Of images in units of a thirty-second of their range."""
+    """Decoder variance σ² of P(s|h,z), the resolution of the density; for images in units of (range / 32)²."""
 
     learning_rate: LearningRate = 3e-3
     clip_norm: Annotated[float | None, POSITIVE] = None
-    """Largest norm of a gradient; None does not clip."""
+    """Maximum global gradient norm; None does not clip."""
     fitting_steps: Annotated[int, POSITIVE] = 1
-    """Gradient steps on the density at each update."""
+    """Gradient steps on the density model per update."""
     history: Annotated[int, NON_NEGATIVE] = 12_500
-    """Rows of earlier scored states that the density is fitted on too; 0 where batches come from a replay buffer."""
+    """Number of earlier states that the density model is also fitted on; 0 with a replay buffer."""
     newest_fraction: Annotated[float, FRACTION] = 0.8
-    """Share of a fitting batch that is new where there is a history."""
+    """Fraction of newest states in a fitting batch, in [0, 1], if --objective.history is above 0."""
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """What docs/notebook/mazes.md chose or the paper's literal settings in mazes, and the authors' on URLB."""
+        """In mazes the settings of docs/notebook/mazes.md, or the paper's (preset paper); on URLB the authors'."""
         if scale.benchmark == "maze":
             return cls._in_mazes(scale)
         on_urlb = cls(
             number_of_skills=scale.number_of_skills,
-            # The arm's observations hardly move a KL, so the authors weigh it fifty times as much there.
+            # The KL hardly varies on jaco, so the authors weight it fifty times as much there.
             exploration_ratio=2.0 if scale.env_id == "jaco" else 0.04,
             bonus_scale=1.0,
             latent_samples=1,
@@ -185,9 +185,9 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         )
         if not scale.imagined:
             return on_urlb
-        # Differences in two hundred standardised entries are worth hundreds of nats at the variance of a state.
-        # No floor: where the actor climbs the reward, it would take the slope away from skills in another's region.
-        # Skills that rest cover less ground at the plain weight; docs/notebook/pixels.md has what heavier ones do.
+        # At the variance of a state vector, differences in 200 standardised features are hundreds of nats.
+        # No floor: the actor backpropagates through the reward, and a clipped reward has no gradient.
+        # At weight one skills stop exploring and cover less; docs/notebook/pixels.md compares larger weights.
         bonus = 3.0 if scale.benchmark == "maze-pixels" else 1.0
         return replace(
             on_urlb, latent_dim=16, decoder_variance=4.0, latent_samples=0, reward_scale=1.0, bonus_scale=bonus
@@ -251,9 +251,9 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         skill: Float[Array, " z"],
         noise: Float[Array, "samples h"],
     ) -> Evidence:
-        """The bound's terms at one state and skill.
+        """The terms of the ELBO at one state and skill.
 
-        target, shared: the model's, of the state; ``noise`` rows are the latents' standard-normal draws.
+        target, shared: the model's parts of the state; ``noise``: standard-normal samples for the latents.
         """
         posterior = model.posterior(shared, skill)
         likelihoods = [
@@ -263,28 +263,28 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
 
     def evidence_of_all_skills(self, model: ConditionalVAE, obs: Shaped[Array, "n ..."], key: RandomKey) -> Evidence:
-        """The bound's terms of every state under every skill, [n, k], in one pass; skill-free parts once per state."""
-        # All skills see the same noise: what is left of it cancels in their ratio.
+        """The terms of the ELBO of every state under every skill, [n, k], in one pass."""
+        # All skills share the same noise, so that most of it cancels in their ratio.
         noise = (
             jax.random.normal(key, (self.latent_samples, self.latent_dim))
             if self.latent_samples
             else jnp.zeros((1, self.latent_dim))
         )
-        every = self.skills.all()
-        states, skills = obs.shape[0], every.shape[0]
-        # Pairs as the rows of one flat batch: every layer is then one large plain product.
-        rows, shared = jax.tree.map(
-            lambda part: jnp.repeat(part, skills, axis=0), (jax.vmap(model.target)(obs), jax.vmap(model.shared)(obs))
+        skills = self.skills.all()
+        states, number = obs.shape[0], skills.shape[0]
+        # Pairs as the rows of one flat batch: every layer is then one large matmul.
+        targets, shared = jax.tree.map(
+            lambda part: jnp.repeat(part, number, axis=0), (jax.vmap(model.target)(obs), jax.vmap(model.shared)(obs))
         )
-        pairs = jax.vmap(lambda one, part, skill: self._evidence(model, one, part, skill, noise))(
-            rows, shared, jnp.tile(every, (states, 1))
+        pairs = jax.vmap(lambda target, part, skill: self._evidence(model, target, part, skill, noise))(
+            targets, shared, jnp.tile(skills, (states, 1))
         )
-        return Evidence(*(part.reshape(states, skills) for part in pairs))
+        return Evidence(*(part.reshape(states, number) for part in pairs))
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, "n ..."], Float[Array, "n z"]]:
-        """The newest states, some of them exchanged for states of the history; images prepared."""
+        """The newest states, some of them replaced by states of the history; images preprocessed."""
         obs, skill = preprocess(batch.next_obs), batch.skill
         if not self.history:
             return obs, skill
@@ -325,7 +325,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
-        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
+        """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; adds the states to the history."""
         evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
@@ -343,7 +343,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
 
     def _remember(self, history: History, batch: Experience) -> History:
-        """Push the batch in front of the history; the oldest rows fall off."""
+        """Add the batch to the history and drop the oldest rows."""
         if not self.history:
             return history
         newest = jax.vmap(to_storage)(jax.lax.stop_gradient(batch.next_obs))
@@ -352,6 +352,6 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
-        """log d_z(s) for every skill; draws of h, where asked for, are the same at every call."""
+        """log d_z(s) for every skill; samples of h, if any, are the same at every call."""
         evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
         return evidence.bound if self.density == "elbo" else evidence.log_likelihood

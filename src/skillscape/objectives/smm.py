@@ -1,7 +1,7 @@
-"""SMM (Lee et al., Efficient Exploration via State Marginal Matching, 2019): spread over states, each skill elsewhere.
+"""SMM (Lee et al., Efficient Exploration via State Marginal Matching, 2019): a uniform state marginal.
 
 In the form of URLB (Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS Datasets and Benchmarks
-2021): the target distribution is uniform and drops out, and a VAE's squared error stands for −log ρ(s|z).
+2021): the target distribution is uniform and drops out, and the squared error of a VAE approximates −log ρ(s|z).
 """
 
 import math
@@ -26,7 +26,7 @@ from skillscape.types import Experience, Metrics, RandomKey, RewardState, Spec
 class JointVAE(eqx.Module):
     """A VAE of the pair x = (s, z): encoder x → mean and log variance of the code, decoder code → x.
 
-    Where states are images, s is their outline.
+    For images, s is the coarse target.
     """
 
     encoder: MLP
@@ -35,7 +35,7 @@ class JointVAE(eqx.Module):
     def __call__(
         self, pair: Float[Array, " x"], noise: Float[Array, " h"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Σ (x − x̂)² for the code that ``noise`` stands for, and KL[Q(h|x) ‖ N(0,I)]; log variance within [-10, 4]."""
+        """Σ (x − x̂)² for the code that ``noise`` gives, and KL[Q(h|x) ‖ N(0,I)]; log variance within [-10, 4]."""
         mean, log_variance = jnp.split(self.encoder(pair), 2)
         posterior = DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
         return jnp.sum((pair - self.decoder(posterior.sample(noise))) ** 2), posterior.kl_to_standard()
@@ -50,7 +50,7 @@ class SMMState(NamedTuple):
 
 @dataclass(frozen=True)
 class SMM(DiscreteSkills, Objective[SMMState]):
-    """−log ρ(s|z) + log q(z|s) + log n: rare for the skill, and telling of it. Scores s, the state acted in."""
+    """State marginal matching: r = −log ρ(s|z) + log q(z|s) + log n, with a VAE for ρ and a discriminator q."""
 
     name: ClassVar[str] = "smm"
     label: ClassVar[str] = "SMM"
@@ -58,27 +58,27 @@ class SMM(DiscreteSkills, Objective[SMMState]):
 
     number_of_skills: SkillCount = 4
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
-    """Widths of the hidden layers of the discriminator."""
+    """Hidden layer widths of the discriminator q."""
     density_hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
-    """Widths of the hidden layers of the VAE's encoder and decoder."""
+    """Hidden layer widths of the VAE's encoder and decoder."""
     latent_dim: Annotated[int, POSITIVE] = 8
-    """Width of the VAE's code."""
+    """Dimension of the VAE's latent code."""
     divergence_weight: float = 0.5
-    """Weight of the VAE's KL, summed over the code, against the *mean* squared error over the entries of (s, z)."""
+    """Weight β of the VAE's KL, summed over the code, against the mean squared error over the entries of (s, z)."""
     faithful_sign: bool = False
-    """Subtract log q(z|s), as the benchmark's code does: it then pays a skill for being mistaken for another."""
+    """Subtract log q(z|s), as URLB's code does, which rewards skills that are confused with each other."""
     reward_state: RewardState = "obs"
-    """Which state of a transition is rewarded for being rare and telling."""
+    """State of a transition that is rewarded: s (obs) or s' (next_obs)."""
     density_learning_rate: Annotated[float, POSITIVE] = 1e-2
-    """Adam's learning rate for the VAE."""
+    """Adam's learning rate for the VAE ρ."""
     discriminator_learning_rate: Annotated[float, POSITIVE] = 1e-3
-    """Adam's learning rate for the discriminator."""
+    """Adam's learning rate for the discriminator q."""
     epsilon: Epsilon = 1e-3
     resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As URLB outside mazes: four skills that each last an episode, and a VAE of at most 150 by 128."""
+        """Outside mazes URLB's settings: four skills, one per episode, and a VAE of at most 150 units, 128 codes."""
         if scale.benchmark == "maze":
             return cls()
         return cls(
@@ -86,14 +86,13 @@ class SMM(DiscreteSkills, Objective[SMMState]):
             hidden=scale.hidden,
             density_hidden=(min(scale.width, 150),) * 2,
             latent_dim=min(scale.width, 128),
-            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
-            reward_state="next_obs" if scale.imagined else "obs",
+            reward_state=scale.reward_state,
             epsilon=scale.epsilon,
         )
 
     @property
     def adaptation(self) -> Adaptation:
-        """A new skill for every episode, as in pre-training."""
+        """prior: a new skill per episode, as in pre-training."""
         return "prior"
 
     @property
@@ -105,7 +104,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
         return adam(self.discriminator_learning_rate, epsilon=self.epsilon)
 
     def init(self, key: RandomKey, spec: Spec) -> SMMState:
-        """Fresh networks."""
+        """Initial networks."""
         encoder_key, decoder_key, discriminator_key = jax.random.split(key, 3)
         pair = coarse_target_size(spec.obs_shape) + self.number_of_skills
         density = JointVAE(
@@ -121,7 +120,7 @@ class SMM(DiscreteSkills, Objective[SMMState]):
     def _evidence(
         self, density: JointVAE, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """Squared error and KL of each (s, z), with one draw of the code."""
+        """Squared error and KL of each (s, z), with one sample of the code."""
         pairs = jnp.concatenate([jax.vmap(coarse_target)(batch.states(self.reward_state)), batch.skill], axis=-1)
         return jax.vmap(density)(pairs, jax.random.normal(key, (pairs.shape[0], self.latent_dim)))
 
@@ -141,17 +140,16 @@ class SMM(DiscreteSkills, Objective[SMMState]):
             return cross_entropy, {"discriminator_loss": cross_entropy, "discriminator_accuracy": accuracy}
 
         density, metrics = gradient_step(self._density_transform, density_loss, state.density)
-        discriminator, more = gradient_step(self._discriminator_transform, discriminator_loss, state.discriminator)
-        total = metrics["density_loss"] + more["discriminator_loss"]
-        return SMMState(density, discriminator), {"model_loss": total, **metrics, **more}
+        discriminator, q_metrics = gradient_step(self._discriminator_transform, discriminator_loss, state.discriminator)
+        total = metrics["density_loss"] + q_metrics["discriminator_loss"]
+        return SMMState(density, discriminator), {"model_loss": total, **metrics, **q_metrics}
 
     def reward(
         self, state: SMMState, batch: Experience, key: RandomKey
     ) -> tuple[SMMState, Float[Array, " n"], Metrics]:
-        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), s as ``reward_state``, one draw of the code.
+        """r = Σ (x − x̂)² + log q(z|s) + log n for x = (s, z), s by ``reward_state``, one sample of the code.
 
-        Both terms are of the model as it is when asked, so after this step's update; the benchmark's code takes them
-        from the passes that the update was computed with.
+        Both terms use the model after this step's update; URLB's code takes them from the forward passes of the update.
         """
         squared, _ = self._evidence(state.density.params, batch, key)
         own = jnp.sum(self.score_skills(state, batch.states(self.reward_state)) * batch.skill, axis=-1)

@@ -1,4 +1,4 @@
-"""Named settings. A preset is a Python value, and each benchmark has one table of them, its default first."""
+"""Presets: named settings. Each benchmark has a table of them, its default first."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def names(benchmark: str) -> tuple[str, ...]:
 
 
 def default_preset(benchmark: str) -> str:
-    """What is meant where no preset is given."""
+    """The preset of a benchmark if none is given."""
     return names(benchmark)[0]
 
 
@@ -43,10 +43,9 @@ def get(
     preset: str | None = None,
     backbone: str | None = None,
 ) -> Settings:
-    """The settings of a preset for a method: its name, its class, or an objective that is taken as it is.
+    """The settings of a preset for a method: its name, its class, or an objective; None is training from scratch.
 
-    None is learning a task from scratch.
-    preset: the benchmark's default if None; backbone: likewise, and a plug-in is taken with its own defaults.
+    preset, backbone: the benchmark's default if None; a plug-in backbone has its own defaults.
     """
     kind = type(method) if isinstance(method, Objective) else _method(method)
     preset = preset or default_preset(benchmark)
@@ -83,9 +82,9 @@ def _sized(row: Preset, backbone: str | None) -> Sized:
 
 
 def _suited(backbone: Backbone[Any, Any], method: type[Objective[Any]] | None) -> Backbone[Any, Any]:
-    """The backbone with what goes with a method; no method is a task from scratch."""
+    """The backbone with the settings that a method requires; None is training from scratch."""
     if isinstance(backbone, DDPG):
-        # Methods whose constraint is about single steps are shown single steps.
+        # Methods that constrain single steps learn from one-step pairs.
         return replace(backbone, pairs="n-step" if method is None else method.pairs)
     if not isinstance(backbone, Dreamer):
         return backbone

@@ -1,8 +1,8 @@
 """Mazes from positions: episodes of 50 steps under one of ten skills, with PPO.
 
-``default`` is what the evidence in docs/notebook/mazes.md chose. ``paper`` has the literal settings of the papers and
-their codes: PPO entropy 0.025, plain α, no floor, newest batch only. ``long`` is the default with the budget of the
-published codes. ``smoke`` takes a few seconds to see that everything runs; its numbers mean nothing.
+``default`` is tuned in docs/notebook/mazes.md. ``paper`` has the settings of the papers and their code: PPO entropy
+0.025, plain α, no floor, newest batch only. ``long`` is the default with the budget of the published code. ``smoke`` is
+a test of a few seconds; its numbers are meaningless.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from skillscape.presets.urlb_pixels import MAZE_PIXELS
 
 
 def _backbones(preset: str, ppo: PPO, ddpg: DDPG, sac: SAC, pixels: str) -> dict[str, Sized]:
-    """PPO and what else there is; Dreamer and its methods are as in images at the preset ``pixels``."""
-    # The same at every preset: methods are small here, and a run of a few seconds shows them as they are.
+    """PPO, DDPG, SAC, and Dreamer with the settings of the pixel preset ``pixels``."""
+    # The same at every preset: the methods' networks are small here.
     scale = Scale(
         benchmark="maze",
         preset=preset,
@@ -51,7 +51,7 @@ _PAPER = PPO(entropy=0.025, skill_scale=1.0, normalize_obs=False)
 
 MAZE: dict[str, Preset] = {
     "default": _DEFAULT,
-    "compact": _DEFAULT,  # what a laptop-sized budget is called elsewhere
+    "compact": _DEFAULT,  # the name of the laptop-sized budget on other benchmarks
     "paper": replace(_DEFAULT, backbones=_backbones("paper", _PAPER, _DDPG, _SAC, "paper")),
     "long": replace(
         _DEFAULT,

@@ -1,4 +1,4 @@
-"""What presets are made of: the record that they decide, and the rows of their tables."""
+"""Records of presets: the settings that they resolve to, and the rows of their tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from skillscape.objectives.base import Objective, Scale
 
 @dataclass(frozen=True)
 class Settings:
-    """What a preset decides: the method, the backbone, and the budgets of pre-training and of learning a task."""
+    """The settings of a preset: method, backbone, and budgets of pre-training and fine-tuning."""
 
     objective: Objective[Any] | None
-    """None is learning a task from scratch."""
+    """The method; None in training from scratch."""
     backbone: Backbone[Any, Any]
     steps: int
     """Environment steps of pre-training."""
     finetuning_steps: int
-    """Environment steps of learning a task."""
+    """Environment steps of fine-tuning, and of training from scratch."""
     evaluate_every: int
     """Environment steps between two evaluations."""
     evaluation_episodes: int
-    """Episodes of an evaluation; in mazes, for each skill."""
+    """Episodes per evaluation; in mazes, per skill."""
     snapshots: tuple[int, ...]
-    """Environment steps after which the state of pre-training is kept."""
+    """Environment steps at which the pre-trained agent is saved."""
 
 
 class Sized(NamedTuple):

@@ -1,8 +1,8 @@
-"""URLB from states, and any environment that shows numbers, with DDPG.
+"""URLB from states, and any environment with vector observations, with DDPG.
 
 Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021. ``paper`` has its sizes and budget:
-width and batch 1024, 2 million steps, 100,000 to fine-tune. ``compact`` is for a laptop. ``smoke`` takes seconds, to
-see that everything runs; its numbers mean nothing.
+width and batch 1024, 2 million steps, 100,000 to fine-tune. ``compact`` is for a laptop. ``smoke`` is a test of a few
+seconds; its numbers are meaningless.
 """
 
 from skillscape.backbones.ddpg import DDPG
@@ -17,7 +17,7 @@ SNAPSHOTS = (100_000, 500_000, 1_000_000, 2_000_000)
 def _backbones(
     preset: str, width: int, density_width: int, module_width: int, ddpg: DDPG, sac: SAC, pixels: str
 ) -> dict[str, Sized]:
-    """DDPG and what else there is; Dreamer and its methods are as in images at the preset ``pixels``."""
+    """DDPG, SAC, and Dreamer with the settings of the pixel preset ``pixels``."""
     scale = Scale(
         benchmark="urlb",
         preset=preset,

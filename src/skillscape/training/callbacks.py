@@ -1,4 +1,4 @@
-"""What a run tells while it is trained: progress, rows of metrics and evaluations, to whoever wants to hear them."""
+"""Callbacks of training for progress, metrics and evaluations, and the loggers built on them."""
 
 import contextlib
 import os
@@ -21,22 +21,22 @@ Log: TypeAlias = Literal["metrics", "evaluation"]
 
 
 class Callback:
-    """Hears of every run that is trained; override what you want to hear.
+    """Base class with hooks of training; override those you need.
 
-    Runs of several seeds are trained in threads, so calls of different runs may come at the same time.
+    Seeds may be trained in threads, so hooks of different runs may be called concurrently.
     """
 
     def on_start(self, run: Run, step: int) -> None:
-        """Training of a run begins, or goes on, at this step."""
+        """Training starts or resumes at this step."""
 
     def on_log(self, run: Run, log: Log, step: int, row: Mapping[str, float]) -> None:
         """A row of metrics, or of an evaluation; the rows of metrics.csv and evaluation.csv."""
 
     def on_progress(self, run: Run, step: int, pace: str, row: Mapping[str, float]) -> None:
-        """Now and then: the step, the pace in words, the newest metrics and measures."""
+        """Regular progress: the step, the pace as text, the newest metrics and measures."""
 
     def on_end(self, run: Run) -> None:
-        """Training of a run has ended, at the end of its budget or before."""
+        """Training has ended, at the end of its budget or before."""
 
 
 class Callbacks:
@@ -46,19 +46,19 @@ class Callbacks:
         self._callbacks, self._run = callbacks, run
 
     def log(self, log: Log, step: int, row: Mapping[str, float]) -> None:
-        """Tell a row."""
+        """Pass on a row of metrics."""
         for callback in self._callbacks:
             callback.on_log(self._run, log, step, row)
 
     def progress(self, step: int, pace: str, row: Mapping[str, float]) -> None:
-        """Tell how far the run is."""
+        """Pass on progress."""
         for callback in self._callbacks:
             callback.on_progress(self._run, step, pace, row)
 
 
 @contextmanager
 def calling(callbacks: Sequence[Callback], run: Run, step: int) -> Iterator[Callbacks]:
-    """The callbacks of a run, told of its beginning and its end."""
+    """The callbacks of a run, with ``on_start`` and ``on_end`` called around the context."""
     with ExitStack() as stack:
         for callback in callbacks:
             callback.on_start(run, step)
@@ -68,14 +68,14 @@ def calling(callbacks: Sequence[Callback], run: Run, step: int) -> Iterator[Call
 
 @final
 class TensorBoard(Callback):
-    """Scalars in the folder ``tensorboard/`` of each run. Where they cannot be written, the run goes on without."""
+    """Scalars in the folder ``tensorboard/`` of each run. If they cannot be written, the run continues without."""
 
     def __init__(self) -> None:
         self._boards: dict[Path, _Board] = {}
 
     def on_start(self, run: Run, step: int) -> None:
-        """Open a file of events."""
-        # A run that was killed before it was first saved begins anew, and so do its events.
+        """Open an event file."""
+        # A run that was killed before its first checkpoint starts again, and so do its events.
         saved = step > 0 or run.checkpoints.exists()
         self._boards[run.folder] = _Board(run.folder / "tensorboard", step + 1 if saved else 0)
 
@@ -90,20 +90,20 @@ class TensorBoard(Callback):
 
 @final
 class WeightsAndBiases(Callback):
-    """Scalars and configuration to Weights & Biases; each run is one of theirs, resumed under the same ID."""
+    """Scalars and configuration to Weights & Biases; one W&B run per run, resumed under the same ID."""
 
     def __init__(self, project: str = "skillscape") -> None:
-        """Check that the package is there."""
+        """Check that wandb is installed."""
         try:
             import wandb
         except ImportError as error:
-            raise UserError("--log wandb needs a package: run `pip install 'skillscape[wandb]'`.") from error
+            raise UserError("--log wandb needs the package wandb; run `pip install 'skillscape[wandb]'`.") from error
         self._wandb: Any = wandb
         self._project = project
         self._runs: dict[Path, Any] = {}
 
     def on_start(self, run: Run, step: int) -> None:
-        """Begin, or go on with, a run of the same name."""
+        """Start or resume the W&B run of the same name."""
         del step
         name = run.folder.resolve().as_posix().strip("/").replace("/", "-")[-64:]
         config = run.config
@@ -117,46 +117,45 @@ class WeightsAndBiases(Callback):
                 resume="allow",
                 reinit="create_new",
             )
-        except Exception as error:  # its own errors are of many kinds
+        except Exception as error:  # wandb raises errors of many types
             text = " ".join(str(error).split())
             raise UserError(
-                f"--log wandb cannot begin a run ({type(error).__name__}: {text}); run `wandb login`, or leave it out."
+                f"--log wandb cannot start a run ({type(error).__name__}: {text}); run `wandb login`, or leave it out."
             ) from error
 
     def on_log(self, run: Run, log: Log, step: int, row: Mapping[str, float]) -> None:
-        """One row, against the environment steps."""
+        """Log a row against environment steps."""
         self._runs[run.folder].log({f"{log}/{name}": value for name, value in row.items()} | {"step": step})
 
     def on_end(self, run: Run) -> None:
-        """Finish it."""
+        """Finish the W&B run."""
         self._runs.pop(run.folder).finish()
 
 
 LOGGERS: dict[str, type[Callback]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
-"""What ``--log`` can name; CSV is always written."""
+"""Loggers by the names of ``--log``; CSV files are always written."""
 
 
 class _Board:
-    """An event file of TensorBoard that this thread writes itself.
+    """A TensorBoard event file, written in the calling thread.
 
-    tensorboardX's own writer hands events to a thread. That thread dies of a full disk, and the run would then wait
-    for it for ever.
+    tensorboardX's writer uses a thread that ends on a full disk, after which the run would wait forever.
     """
 
     def __init__(self, folder: Path, first_step: int) -> None:
-        """Open a new file; events of earlier files, if there are any, are to be forgotten from ``first_step`` on."""
+        """Open a new file, which invalidates events of earlier files from ``first_step`` on."""
         self._file: BinaryIO | None = None
         # A run may be opened twice in the same second by the same process.
         path = folder / f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = path
-        goes_on = folder.is_dir() and any(folder.iterdir())
+        resumed = folder.is_dir() and any(folder.iterdir())
         try:
             folder.mkdir(exist_ok=True)
             self._file = path.open("ab")
         except OSError as error:
             self._give_up(error)
         self._put(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        if goes_on:
+        if resumed:
             started = SessionLog(status=SessionLog.START)
             self._put(Event(wall_time=time.time(), step=first_step, session_log=started))
 
@@ -183,13 +182,13 @@ class _Board:
     def _give_up(self, error: OSError) -> None:
         # A logger must never stop a run.
         warnings.warn(
-            f"{self._path} cannot be written ({error.strerror}); the run goes on without TensorBoard.",
+            f"{self._path} cannot be written ({error.strerror}); the run continues without TensorBoard.",
             Notice,
             stacklevel=2,
         )
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

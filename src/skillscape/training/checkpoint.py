@@ -1,7 +1,7 @@
-"""Checkpoints: a pytree as safetensors with a json beside it. Nothing in them is executed when they are read.
+"""Checkpoints: a pytree as safetensors, with metadata as JSON. Reading one executes no code.
 
 A checkpoint is a folder named after its step. It is written under a temporary name and renamed when complete, so that
-one that can be seen is whole, whatever happened to the process.
+an interrupted process never leaves a partial checkpoint.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def save_tree(
 ) -> None:
     """Write ``tree`` as ``folder``/arrays.safetensors and arrays.json, replacing the folder only when all is on disk.
 
-    Leaves whose path contains ``without`` are left out. ``metadata`` is what else belongs to it, as plain JSON values.
+    Leaves whose path contains ``without`` are omitted. ``metadata``: additional JSON values.
     """
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
     content = serialise_arrays(arrays)
@@ -61,7 +61,9 @@ def save_tree(
         shutil.rmtree(temporary, ignore_errors=True)
         if replaced.exists():
             replaced.rename(folder)
-        raise UserError(f"Could not write {folder}: {error.strerror}; earlier checkpoints are untouched.") from error
+        raise UserError(
+            f"Cannot write {folder}: {error.strerror}; free space or fix permissions; earlier checkpoints are intact."
+        ) from error
 
 
 def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
@@ -70,19 +72,19 @@ def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
 
 
 def load_tree_and_metadata(folder: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
-    """Read a tree, and the notes that it was saved with."""
+    """Read a tree and its metadata."""
     arrays, metadata = _read(folder)
     return _restored(folder, arrays, like, None), _given(folder, metadata)
 
 
 def load_metadata(folder: Path) -> dict[str, Any]:
-    """The notes that a tree was saved with."""
+    """The metadata of a saved tree."""
     return _given(folder, _read(folder)[1])
 
 
 def _given(folder: Path, metadata: Any) -> dict[str, Any]:  # noqa: ANN401  whatever JSON holds
     if not isinstance(metadata, dict):
-        raise UserError(f"{folder} is damaged: it has no notes.")
+        raise UserError(f"{folder} is damaged: it has no metadata.")
     return metadata
 
 
@@ -92,11 +94,11 @@ def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: 
     if missing := sorted(expected ^ set(arrays)):
         raise UserError(f"{folder} belongs to another configuration: {missing[0]} is in only one of the two.")
     for name, leaf in named:
-        found, wanted = arrays[name], _to_shape(leaf)
-        if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        array, expected_shape = arrays[name], _to_shape(leaf)
+        if (array.shape, array.dtype) != (expected_shape.shape, expected_shape.dtype):
             raise UserError(
-                f"{folder} belongs to another configuration: {name} is {found.dtype}{list(found.shape)}, "
-                f"expected {wanted.dtype}{list(wanted.shape)}."
+                f"{folder} belongs to another configuration: {name} is {array.dtype}{list(array.shape)}, "
+                f"expected {expected_shape.dtype}{list(expected_shape.shape)}."
             )
     leaves = [_from_numpy(arrays.get(name), leaf) for name, leaf in _named_leaves(like)]
     restored: Tree = jax.tree.unflatten(jax.tree.structure(like), leaves)
@@ -104,7 +106,7 @@ def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: 
 
 
 def checkpoint_folder(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step lives."""
+    """The folder of the checkpoint of a step."""
     return folder / f"{step:012d}"
 
 
@@ -123,22 +125,22 @@ def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
 
 
 def read_newest(folder: Path, read: Callable[[Path], Value]) -> tuple[int, Value] | None:
-    """What ``read`` makes of the newest checkpoint, or None. A damaged one is refused, the one before it offered."""
-    found = checkpoints(folder)
-    if not found:
+    """The step and ``read`` of the newest checkpoint, or None. A damaged one is refused with advice on earlier ones."""
+    complete = checkpoints(folder)
+    if not complete:
         return None
-    step, path = found[-1]
+    step, path = complete[-1]
     try:
         return step, read(path)
     except UserError as error:
-        earlier = next((other for _, other in reversed(found[:-1]) if _is_whole(other)), None)
-        none = "none before it can be read either" if found[:-1] else "there is no earlier one"
-        advice = f"delete it to go on from {earlier}" if earlier else f"{none}: start again with --force"
+        earlier = next((other for _, other in reversed(complete[:-1]) if _is_whole(other)), None)
+        none = "none before it can be read either" if complete[:-1] else "there is no earlier one"
+        advice = f"delete it to continue from {earlier}" if earlier else f"{none}: start again with --force"
         raise UserError(f"{str(error).rstrip('.')}; {advice}.") from error
 
 
 def keep_newest(folder: Path, number: int) -> None:
-    """Delete all but the newest ``number`` checkpoints, and what a write that was killed left behind."""
+    """Delete all but the newest ``number`` checkpoints, and the remains of interrupted writes."""
     superfluous = [path for _, path in checkpoints(folder)[:-number]]
     unfinished = [path for ending in ("partial", "replaced") for path in folder.glob(f".*.{ending}")]
     for path in [*unfinished, *superfluous]:
@@ -154,7 +156,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """Arrays and notes, once their checksum has been found right."""
+    """Arrays and metadata, after checking their checksum."""
     if folder.is_symlink():
         raise UserError(f"{folder} is not a checkpoint: it is a symbolic link.")
     for name in ("arrays.json", "arrays.safetensors"):
@@ -165,11 +167,11 @@ def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
         content = read_bytes(folder / "arrays.safetensors")
     except UserError as error:
         raise UserError(f"{folder} is damaged: its files cannot be read.") from error
-    told = description.get("format")
-    if told in EARLIER:
-        raise UserError(f"{folder} was written by an earlier version of skillscape, and only that one can read it.")
-    if told != FORMAT:
-        raise UserError(f"{folder} is not a checkpoint that this version of skillscape wrote.")
+    version = description.get("format")
+    if version in EARLIER:
+        raise UserError(f"{folder} was written by an earlier version of skillscape; read it with that version.")
+    if version != FORMAT:
+        raise UserError(f"{folder} is not a checkpoint: its format is {version!r}, not {FORMAT!r}.")
     if _checksum(content, description) != description.get("sha256"):
         raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
     try:
@@ -179,10 +181,10 @@ def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
 
 
 def _checksum(content: bytes, description: dict[str, Any]) -> str:
-    """SHA-256 of the arrays and of all else that is told beside them."""
-    told = {name: value for name, value in description.items() if name != "sha256"}
+    """SHA-256 of the arrays and of the description without the checksum itself."""
+    rest = {name: value for name, value in description.items() if name != "sha256"}
     digest = hashlib.sha256(content)
-    digest.update(json.dumps(told, sort_keys=True).encode())
+    digest.update(json.dumps(rest, sort_keys=True).encode())
     return digest.hexdigest()
 
 

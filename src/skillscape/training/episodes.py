@@ -1,4 +1,4 @@
-"""Episodes under way on the host, and their records in a checkpoint.
+"""Unfinished episodes on the host, and their records in a checkpoint.
 
 An episode is a function of its seed and its actions: a checkpoint holds those, and resuming replays them.
 """
@@ -18,18 +18,18 @@ from skillscape.replay import Trajectory
 
 @dataclass
 class Episode:
-    """An episode under way; the lists only grow."""
+    """An unfinished episode; its lists only grow."""
 
     number: int
     obs: list[Shaped[np.ndarray, "..."]]
-    """The states so far, one more than actions."""
+    """Observations so far, one more than actions."""
     action: list[Float[np.ndarray, " a"]] = field(default_factory=list)
     skill: list[Float[np.ndarray, " z"]] = field(default_factory=list)
     reward: list[float] = field(default_factory=list)
     discount: list[float] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Of each step, what ``Replay.add`` takes."""
+        """The arguments of ``Replay.add`` for each step."""
         return zip(self.action, self.skill, self.reward, self.discount, self.obs[1:], strict=True)
 
     def trajectory(self) -> Trajectory:
@@ -65,7 +65,7 @@ class EpisodeRecord(NamedTuple):
         return EpisodeRecord(int(values["number"]), action, skill, int(values["checksum"]))
 
     def replayed(self, env: HostEnv, seed: int, env_name: str) -> Episode:
-        """The episode again, by the same seed and actions; an environment that differs this time is refused."""
+        """The episode replayed from its seed and actions; an environment that gives another result is refused."""
         episode = Episode(self.number, [env.reset(seed)], skill=list(self.skill))
         ended = False
         for action in self.action:
@@ -77,7 +77,7 @@ class EpisodeRecord(NamedTuple):
             episode.discount.append(1.0)
             episode.obs.append(result.obs)
             ended = result.terminated or result.truncated
-        # It was under way, so it must not end.
+        # The recorded episode was unfinished, so the replay must not end.
         if ended or _checksum(episode.obs, episode.reward) != self.checksum:
             raise UserError(
                 f"{env_name} is not deterministic: replaying the same seed and actions gave a different state or "
@@ -88,12 +88,12 @@ class EpisodeRecord(NamedTuple):
 
 
 class RunnerSnapshot(NamedTuple):
-    """The environments' side of a run at a moment that a checkpoint can describe."""
+    """State of the environments at a step, for a checkpoint."""
 
     begun: int
     """Episodes begun so far."""
     episodes: tuple[tuple[Episode | None, int], ...]
-    """For each copy, its episode (None between two) and the steps taken in it."""
+    """The episode of each copy (None between episodes) and its number of steps."""
     skills: Float[np.ndarray, "n z"]
     carry: PyTree
     episode_return: float

@@ -1,4 +1,4 @@
-"""The files of a run: JSON that is read with care and written whole, links that are not followed, and the lock."""
+"""The files of a run: validated JSON, atomic writes, refusal of symbolic links, and the lock."""
 
 import fcntl
 import json
@@ -12,17 +12,17 @@ from typing import Any
 from skillscape.errors import Busy, UserError
 
 LARGEST = 16_000_000
-"""Bytes of a JSON file; the configuration of the largest maze has half as many."""
+"""Maximum size of a JSON file in bytes, twice the configuration of the largest maze."""
 DEEPEST = 32
-"""Lists and objects within each other; no file of a run has ten."""
+"""Maximum nesting of a JSON file; files of runs have less than ten levels."""
 MOST_DIGITS = 40
-"""Of an integer: the state of a random generator has 128 bits."""
+"""Maximum digits of an integer; the state of a random generator has 128 bits."""
 
 
 def read_bytes(path: Path, *, largest: int | None = None) -> bytes:
-    """The contents of an ordinary file; a symbolic link, a folder or a pipe is refused, as is a longer file."""
+    """The contents of an ordinary file; links, folders, pipes and files above ``largest`` bytes are refused."""
     try:
-        # A pipe that nobody writes to would be waited for.
+        # O_NONBLOCK: opening a pipe without a writer would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise UserError(f"{path} is missing.") from error
@@ -40,7 +40,7 @@ def read_bytes(path: Path, *, largest: int | None = None) -> bytes:
 
 
 def read_json(path: Path, *, advice: str, largest: int = LARGEST) -> dict[str, Any]:
-    """The object in a JSON file of a run; ``advice`` says what to do where it is damaged."""
+    """The object in a JSON file of a run; ``advice``: what to do if it is damaged."""
     content = read_bytes(path, largest=largest)
     try:
         values = json.loads(content.decode(), parse_int=_integer)
@@ -59,7 +59,7 @@ def read_json(path: Path, *, advice: str, largest: int = LARGEST) -> dict[str, A
 
 
 def read_results(folder: Path) -> dict[str, Any] | None:
-    """What a finished run measured, or None while it is not finished."""
+    """The results of a finished run, or None if it is unfinished."""
     path = folder / "results.json"
     if not path.exists():
         return None
@@ -75,7 +75,7 @@ def read_results(folder: Path) -> dict[str, Any] | None:
 
 
 def damaged(path: Path, reason: str, advice: str) -> UserError:
-    """What to say of a file that cannot be used."""
+    """The error of a damaged file."""
     return UserError(f"{path} is damaged: {reason}; {advice}.")
 
 
@@ -86,7 +86,7 @@ def _integer(digits: str) -> int:
 
 
 def _check_plain(values: Any) -> None:  # noqa: ANN401  whatever JSON holds
-    """Refuse what JSON can hold and nothing else can: text that cannot be printed or be a path, depth without end."""
+    """Refuse JSON values that are not valid elsewhere: text that is not Unicode, and deep nesting."""
     level = [values]
     for _ in range(DEEPEST):
         inside: list[Any] = []
@@ -96,7 +96,7 @@ def _check_plain(values: Any) -> None:  # noqa: ANN401  whatever JSON holds
             elif isinstance(value, list):
                 inside += value
             elif isinstance(value, str) and ("\0" in value or not _is_unicode(value)):
-                raise ValueError("it holds characters that no text has")
+                raise ValueError("it holds invalid characters")
         level = inside
         if not level:
             return
@@ -108,9 +108,9 @@ def _is_unicode(text: str) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that is whole or not there, whatever happens to the process."""
+    """Write a file atomically."""
     temporary = path.with_name(f"{path.name}.partial")
-    # Made anew: what stands there may be a link.
+    # Deleted first: an existing file may be a link.
     temporary.unlink(missing_ok=True)
     with temporary.open("x", encoding="utf-8", newline="") as file:
         file.write(text)
@@ -124,7 +124,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 @contextmanager
 def writing_to(folder: Path, advice: str = "choose another --out") -> Iterator[None]:
-    """Say in one sentence that a folder cannot be made or written, and what to do."""
+    """Turn an ``OSError`` into a ``UserError`` that names the folder and the advice."""
     try:
         yield
     except OSError as error:
@@ -132,7 +132,7 @@ def writing_to(folder: Path, advice: str = "choose another --out") -> Iterator[N
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a folder with a symbolic link in it: what is read, rewritten or deleted through one may lie anywhere."""
+    """Refuse a folder that contains a symbolic link, which could lead reads and writes anywhere."""
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(parent, name)
@@ -141,16 +141,16 @@ def check_links(folder: Path) -> None:
 
 
 def link_error(path: Path) -> UserError:
-    """What to say of a symbolic link inside a run."""
-    return UserError(f"{path} is a symbolic link, which a run may not hold; replace it by what it points to.")
+    """The error of a symbolic link inside a run."""
+    return UserError(f"{path} is a symbolic link, which is not allowed in a run; replace it by its target.")
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes off a run folder."""
+    """Lock a run folder against other processes."""
     path = folder / ".lock"
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UserError(f"{path} is not an ordinary file, which a lock must be; delete it and try again.")
+        raise UserError(f"{path} is not an ordinary file; delete it and try again.")
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -31,14 +31,14 @@ from skillscape.training.state import Collector, RunState, unfit
 from skillscape.types import EnvSpec, Metrics
 
 BLOCK = 10
-"""Environment steps of a block, or a few more with several copies: how far the acting policy may lag behind."""
+"""Environment steps of a block, or a few more with several copies: the maximum lag of the acting policy."""
 LOG_EVERY = 1_000
 ENOUGH_EPISODES = 20
-"""Complete episodes after which it is no accident that none of them can be learned from."""
+"""Number of complete episodes after which it is an error that none is long enough to learn from."""
 
 
 def update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
-    """One learning step as a pure function: (state, batch) → (state, metrics)."""
+    """One update as a pure function: (state, batch) → (state, metrics)."""
 
     def update(state: RunState, batch: Any) -> tuple[RunState, Metrics]:  # noqa: ANN401  the backbone's own type
         key, learn_key = jax.random.split(state.key)
@@ -50,15 +50,15 @@ def update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:
 
 @cache
 def compiled_update(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
-    """The learning step of all runs of equal settings, whatever their seeds, compiled once."""
+    """The compiled update, shared by runs of equal settings."""
     return jax.jit(update_step(backbone, objective))
 
 
 class EnvRunner:
-    """Steps copies of an environment side by side and hands complete episodes to the replay buffer."""
+    """Steps copies of an environment in parallel and adds complete episodes to the replay buffer."""
 
     def __init__(self, config: RunConfig, envs: Sequence[HostEnv], replay: Replay) -> None:
-        """Nothing happens until ``advance`` or ``restored``."""
+        """No episode starts before ``advance`` or ``restored``."""
         self._config, self._envs, self._replay = config, envs, replay
         self._skills = config.reward.skills
         key = jax.random.fold_in(jax.random.key(config.seed), 0xAC7)
@@ -68,12 +68,12 @@ class EnvRunner:
         self._sample = jax.jit(lambda key, step: self._skills.sample(jax.random.fold_in(key, step), 1)[0])
         schedule = config.backbone.schedule
         self._warmup_steps, self._warmup_policy = schedule.warmup_steps, schedule.warmup_policy
-        # A grid search acts with the policy from the first step on, each candidate in its turn.
+        # A grid search acts with the policy from the first step on, each candidate in turn.
         self._trials = config.strategy.trials(self._skills)
         self.initial_skill = config.strategy.initial(self._skills, jax.random.fold_in(self._skill_key, 2**31 - 1))
-        """The skill of the whole run, where there is one from its start."""
+        """The skill of the whole run, if it is fixed from its start."""
         self.episode_return = math.nan
-        """Sum of the task's rewards in the newest complete episode."""
+        """Task return of the newest complete episode."""
         self._begun = 0
         self._episodes: list[Episode | None] = [None] * len(envs)
         self._skill = np.zeros((len(envs), self._skills.width), np.float32)
@@ -154,7 +154,7 @@ class EnvRunner:
             seeds = [[self._config.seed, 0xAC7, step + ahead] for ahead in range(len(moving))]
             size = self._envs[0].spec.action_dim
             return np.array([np.random.default_rng(seed).uniform(-1, 1, size) for seed in seeds], np.float32)
-        # A copy that waits for its first episode gets a placeholder, and its action is not taken.
+        # A copy before its first episode gets a placeholder observation, and its action is ignored.
         placeholder = next(episode for episode in self._episodes if episode is not None).obs[-1]
         obs = np.stack([placeholder if episode is None else episode.obs[-1] for episode in self._episodes])
         action, carry = self._act(params, self._carry, obs, self._skill, self._fold(self._action_key, step))
@@ -162,31 +162,31 @@ class EnvRunner:
         return np.asarray(action)[moving]
 
     def evaluation_skill(self, step: int) -> Float[np.ndarray, " z"]:
-        """A sample that this step determines."""
+        """A skill drawn from the prior, determined by the step."""
         return np.asarray(self._sample(jax.random.fold_in(self._skill_key, 1), step))
 
     def trajectories(self) -> list[Trajectory]:
-        """The episodes under way, as far as they have come."""
+        """The steps so far of the unfinished episodes."""
         return [episode.trajectory() for episode in self._episodes if episode is not None and episode.action]
 
     def snapshot(self) -> RunnerSnapshot:
-        """The present moment; cheap."""
+        """A cheap snapshot of the present state."""
         episodes = tuple((episode, 0 if episode is None else len(episode.action)) for episode in self._episodes)
         return RunnerSnapshot(self._begun, episodes, self._skill.copy(), self._carry, self.episode_return)
 
     def metadata(self, snapshot: RunnerSnapshot) -> dict[str, Any]:
-        """A moment as JSON, for a checkpoint."""
+        """A snapshot as JSON, for a checkpoint."""
         return {
             "begun": snapshot.begun,
             "episode_return": None if math.isnan(snapshot.episode_return) else snapshot.episode_return,
             "skills": snapshot.skills.tolist(),
-            # The carry was made by policies that are gone: it cannot be computed again.
+            # The carry comes from earlier policies, so it cannot be recomputed.
             "carry": [np.asarray(part).tolist() for part in jax.tree.leaves(snapshot.carry)],
             "episodes": [None if episode is None else episode.record(steps) for episode, steps in snapshot.episodes],
         }
 
     def restored(self, metadata: dict[str, Any]) -> Callable[[], None]:
-        """Go back to ``metadata``, all but the environments: the function returned replays their episodes."""
+        """Restore ``metadata``, except the environments; the returned function replays their episodes."""
         copies = len(self._envs)
         self._begun = int(metadata["begun"])
         self.episode_return = math.nan if metadata["episode_return"] is None else float(metadata["episode_return"])
@@ -210,7 +210,7 @@ class EnvRunner:
 
 
 def _with_rows(old: PyTree, new: PyTree, rows: list[int]) -> PyTree:
-    """``old`` with some rows of ``new``."""
+    """``old`` with some rows replaced by those of ``new``."""
     index = np.array(rows)
     return jax.tree.map(lambda before, after: before.at[index].set(after[index]), old, new)
 
@@ -228,10 +228,10 @@ class _Before(NamedTuple):
 
 @final
 class HostCollector(Collector):
-    """Advances by blocks: the environments in this thread, the learner in its own."""
+    """Advances by blocks: environments in this thread, updates in another."""
 
     def __init__(self, run: Run, state: RunState, metadata: dict[str, Any] | None) -> None:
-        """Begin at ``state``; ``metadata`` are those of its checkpoint, if it has one."""
+        """Start at ``state``; ``metadata``: that of its checkpoint, or None."""
         self._run, self._config = run, run.config
         with ExitStack() as stack:
             envs = [stack.enter_context(closing(self._config.host_env())) for _ in range(self._config.copies)]
@@ -266,7 +266,7 @@ class HostCollector(Collector):
         )
 
     def advance(self) -> None:
-        """One block."""
+        """Collect a block of steps, and run its updates in parallel."""
         self._before = before = self._now()
         end = self._next_boundary()
         params = self._config.backbone.policy_params(self.state.agent)
@@ -287,41 +287,41 @@ class HostCollector(Collector):
             self.skill = selected_skill(self._run, self.state, trajectories)
 
     def rewind(self) -> None:
-        """Go back to before the newest block, as far as a checkpoint shows it: the environments do not go back."""
+        """Restore the state before the newest block for a checkpoint; the environments are not restored."""
         self.state, self._metrics, _, _, self.step, self.skill = self._before
 
     def _next_boundary(self) -> int:
-        """Blocks end where something is due, so that it happens at its exact step."""
+        """The end of the next block: the next step at which something is due, at most."""
         step, config = self.step, self._config
-        # A whole number of turns of all copies, so that the policy acts on all of them at once.
+        # A multiple of the number of copies, so that the policy acts on all of them at once.
         block = -(-BLOCK // config.copies) * config.copies
         multiples = [(step // size + 1) * size for size in (block, LOG_EVERY, config.evaluation.every)]
         fixed = [at for at in (*config.snapshots, config.backbone.schedule.warmup_steps, config.steps) if at > step]
         return min(*multiples, *fixed)
 
     def _updates(self, begin: int, end: int) -> int:
-        """Learning steps that are due at the environment steps of a block."""
+        """The updates that are due in a block."""
         schedule = self._config.backbone.schedule
         first = max(begin, schedule.warmup_steps)
         return max(0, -(-end // schedule.update_every) - -(-first // schedule.update_every))
 
     def _learn(self, state: RunState, updates: int, episode_index: EpisodeIndex) -> tuple[RunState, Metrics]:
         metrics, config = self._metrics, self._config
-        chosen = self.skill if config.strategy.needs_warmup_data else None
+        fixed_skill = self.skill if config.strategy.needs_warmup_data else None
         for _ in range(updates):
-            batch = config.backbone.sample(self._replay, episode_index, config.reward.updates_per_step, chosen)
+            batch = config.backbone.sample(self._replay, episode_index, config.reward.updates_per_step, fixed_skill)
             if batch is None:
                 self._check_lengths(episode_index)
                 break
-            # Dispatch is asynchronous: the next batch is drawn while this one is learned from.
+            # Dispatch is asynchronous: the next batch is sampled during this update.
             state, metrics = self._update(state, batch)
         jax.block_until_ready(state.key)
         return state, metrics
 
     def _check_lengths(self, episode_index: EpisodeIndex) -> None:
-        """Refuse to go on where every episode so far was too short to learn from.
+        """Raise an error if every episode so far was too short to learn from.
 
-        What is saved stays as it is. A run that has given up old episodes may have learned from them, and goes on.
+        A run that has dropped old episodes from the buffer may have learned from them, and continues.
         """
         if len(episode_index.episodes) < ENOUGH_EPISODES or not episode_index.is_all:
             return
@@ -335,17 +335,17 @@ class HostCollector(Collector):
 
     @property
     def log_due(self) -> bool:
-        """Every thousand steps."""
+        """A row every ``LOG_EVERY`` steps."""
         return self.step % LOG_EVERY == 0
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The newest learning step's, and the return of the newest complete episode."""
+        """Metrics of the newest update, and the return of the newest complete episode."""
         metrics = {name: float(value) for name, value in sorted(self._metrics.items())}
         return {**metrics, "episode_return": self._runner.episode_return} if metrics else {}
 
     def metadata(self) -> dict[str, Any]:
-        """Both sides of the run, and the metrics that a row before the next update shows."""
+        """Snapshots of environments and replay buffer, the skill, and the newest metrics."""
         rewound = self.step == self._before.step
         runner, replay = (
             (self._before.runner, self._before.replay)
@@ -361,16 +361,16 @@ class HostCollector(Collector):
         }
 
     def evaluation_skill(self) -> Float[np.ndarray, " z"]:
-        """That of the run, or a draw that this step determines."""
+        """The skill of the run, or a draw determined by the step."""
         return self._runner.evaluation_skill(self.step) if self.skill is None else self.skill
 
     def close(self) -> None:
-        """Close the environments and end the learner's thread."""
+        """Close the environments and end the update thread."""
         self._stack.close()
 
 
 def _replay(run: Run, spec: EnvSpec, *, fresh: bool) -> Replay:
-    """The run's buffer; files that no checkpoint speaks of are left over from a start that was killed."""
+    """The run's buffer; without a checkpoint, leftover files of a killed run are deleted."""
     config = run.config
     schedule = config.backbone.schedule
     folder = run.folder / "replay"
@@ -384,7 +384,7 @@ def _replay(run: Run, spec: EnvSpec, *, fresh: bool) -> Replay:
         nstep=schedule.nstep,
         discount=schedule.discount,
         seed=config.seed,
-        # Two intervals between checkpoints, so that the last two can both be gone back to, and what is under way then.
+        # Two intervals between checkpoints, so that both kept checkpoints can be restored, and the unfinished episodes.
         slack=2 * KEPT_CHECKPOINTS * config.evaluation.every + (config.copies - 1) * (spec.horizon + 1),
         folder=folder,
     )

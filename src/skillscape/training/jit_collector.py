@@ -1,4 +1,4 @@
-"""Environment, policy and learning in one compiled function, for backbones that learn from what they just did."""
+"""Environment, policy and update in one compiled function, for on-policy backbones."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
@@ -18,7 +18,7 @@ from skillscape.training.state import Collector, RunState, unfit
 from skillscape.types import Metrics, RandomKey, Rollout
 
 Iteration: TypeAlias = Callable[..., tuple[RunState, Metrics]]
-"""One iteration: of a state, and of the skill that acts unless skills are drawn anew."""
+"""One iteration of a state, and of the skill [z] unless skills are resampled."""
 
 
 def collect(
@@ -31,9 +31,9 @@ def collect(
     key: RandomKey,
     skill: Float[Array, "e z"] | None = None,
 ) -> Rollout:
-    """Run ``episodes`` fresh episodes side by side for one horizon; where a task ends early, a new one begins.
+    """Run ``episodes`` environments in parallel for one horizon; terminated episodes are reset.
 
-    Each episode has a skill drawn from the prior, and a new one every ``resample_every`` steps; or that of ``skill``.
+    Skills are drawn from the prior, per episode and every ``resample_every`` steps, unless ``skill`` is given.
     """
     start_key, skill_key, run_key = jax.random.split(key, 3)
     state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
@@ -79,13 +79,13 @@ def _where(
 def iteration(config: RunConfig, env: JaxEnv) -> Iteration:
     """One iteration as a pure function: collect, fit, reward, improve.
 
-    It takes a state, and the skill [z] that every episode has where ``config.strategy`` does not draw from the prior.
+    It takes a state, and the skill [z] of all episodes unless ``config.strategy`` draws from the prior.
     """
     backbone, objective, episodes = config.backbone, config.reward, _episodes(config, env)
 
-    def advance(state: RunState, *chosen: Float[Array, " z"]) -> tuple[RunState, Metrics]:
+    def advance(state: RunState, *fixed: Float[Array, " z"]) -> tuple[RunState, Metrics]:
         key, collect_key, learn_key = jax.random.split(state.key, 3)
-        skill = jnp.broadcast_to(chosen[0], (episodes, *chosen[0].shape)) if chosen else None
+        skill = jnp.broadcast_to(fixed[0], (episodes, *fixed[0].shape)) if fixed else None
         rollout = collect(
             env, backbone, objective.skills, config.resample_every, state.agent, episodes, collect_key, skill
         )
@@ -100,12 +100,10 @@ def _episodes(config: RunConfig, env: JaxEnv) -> int:
 
 
 def compiled_iteration(run: Run, env: JaxEnv) -> Iteration:
-    """The iteration of a run, and of all that differ from it in their seed alone, as one compiled program."""
+    """The compiled iteration of a run, and of all runs that differ from it in their seed alone."""
     config = run.config
-    chosen = (
-        () if config.strategy.kind == "prior" else (jax.ShapeDtypeStruct((config.reward.skills.width,), "float32"),)
-    )
-    compiled: Iteration = jax.jit(iteration(config, env)).lower(run.like, *chosen).compile()
+    fixed = () if config.strategy.kind == "prior" else (jax.ShapeDtypeStruct((config.reward.skills.width,), "float32"),)
+    compiled: Iteration = jax.jit(iteration(config, env)).lower(run.like, *fixed).compile()
     return compiled
 
 
@@ -116,7 +114,7 @@ class JitCollector(Collector):
     def __init__(
         self, run: Run, env: JaxEnv, compiled: Iteration, state: RunState, metadata: dict[str, Any] | None
     ) -> None:
-        """Begin at ``state``; ``metadata`` are those of its checkpoint, if it has one."""
+        """Start at ``state``; ``metadata``: that of its checkpoint, or None."""
         self._run, self._env, self._compiled = run, env, compiled
         self._config = config = run.config
         self._skill_key = jax.random.fold_in(jax.random.key(config.seed), 0x5C11)
@@ -136,17 +134,17 @@ class JitCollector(Collector):
             raise unfit(self._run.checkpoints) from error
 
     def advance(self) -> None:
-        """One iteration; the first one of a run whose skills are judged tries them instead of learning."""
+        """One iteration; if the skill is selected from warm-up data, the first iteration collects it."""
         self._before = self.state, self.skill, self._metrics
         if self.skill is None and self._config.strategy.needs_warmup_data:
             self._try_skills()
         else:
-            chosen = () if self._config.strategy.kind == "prior" else (self.skill,)
-            self.state, self._metrics = self._compiled(self.state, *chosen)
+            fixed = () if self._config.strategy.kind == "prior" else (self.skill,)
+            self.state, self._metrics = self._compiled(self.state, *fixed)
         self.step = int(self.state.step)
 
     def _try_skills(self) -> None:
-        """Settle on the skill that episodes of all of them speak for."""
+        """Select the skill from an iteration of episodes with different skills."""
         config, skills = self._config, self._config.reward.skills
         episodes = _episodes(config, self._env)
         key, collect_key, skill_key = jax.random.split(self.state.key, 3)
@@ -168,13 +166,13 @@ class JitCollector(Collector):
         self.state = self.state._replace(key=key, step=self.state.step + episodes * self._env.spec.horizon)
 
     def rewind(self) -> None:
-        """Go back to before the newest iteration."""
+        """Restore the state before the newest iteration."""
         self.state, self.skill, self._metrics = self._before
         self.step = int(self.state.step)
 
     @property
     def log_due(self) -> bool:
-        """Every iteration is a row."""
+        """A row per iteration."""
         return True
 
     @property
@@ -187,11 +185,11 @@ class JitCollector(Collector):
         return {"skill": None if self.skill is None else self.skill.tolist()}
 
     def evaluation_skill(self) -> Float[np.ndarray, " z"]:
-        """That of the run, or a draw that this step determines."""
+        """The skill of the run, or a draw determined by the step."""
         if self.skill is not None:
             return self.skill
         key = jax.random.fold_in(self._skill_key, self.step)
         return np.asarray(self._config.reward.skills.sample(key, 1)[0])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""

@@ -1,4 +1,4 @@
-"""Rows of numbers on disk as CSV, and the words of a progress line."""
+"""Metrics as CSV files, and the text of progress lines."""
 
 import contextlib
 import csv
@@ -16,17 +16,17 @@ from skillscape.formatting import duration
 from skillscape.training.files import read_bytes
 
 LARGEST_STEP = 2**53
-"""Up to here a float is the integer that was written."""
+"""Largest step that a float represents exactly."""
 
 
 class CsvLog:
-    """Rows of named numbers by step in a CSV file; one that cannot be written raises ``Unwritable``.
+    """Rows of named numbers by step in a CSV file; a row that cannot be written raises ``Unwritable``.
 
-    Wall-clock times have no place in it, so that the file of a resumed run equals an uninterrupted one's.
+    It holds no wall-clock times, so that a resumed run writes the same file as an uninterrupted one.
     """
 
     def __init__(self, path: Path, resume_at: int) -> None:
-        """Open the file, dropping rows after step ``resume_at``: they belong to work that was lost."""
+        """Open the file, dropping rows after step ``resume_at``, which will be written again."""
         self._path = path
         self._columns: list[str] = []
         try:
@@ -41,7 +41,7 @@ class CsvLog:
         table = _read_table(self._path)
         kept = [row for row in table.rows if int(row[0]) <= step]
         if table.unreadable:
-            _say_left_out(self._path, table.unreadable)
+            _warn_skipped(self._path, table.unreadable)
         self._columns = table.columns if kept else []
         temporary = self._path.with_suffix(".partial")
         temporary.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ class CsvLog:
         columns = ["step", *row]
         if self._columns and columns != self._columns:
             raise UserError(
-                f"{self._path} has other columns than this run writes; restore it, or delete it to go on without it."
+                f"{self._path} has other columns than this run writes; restore it, or delete it to continue without it."
             )
         try:
             writer = csv.writer(self._file)
@@ -69,33 +69,33 @@ class CsvLog:
 
     def _unwritable(self, error: OSError) -> Unwritable:
         return Unwritable(
-            f"{self._path} cannot be written ({error.strerror}), so training stopped; put that right and go on "
-            "with --resume."
+            f"{self._path} cannot be written ({error.strerror}), so training stopped; fix the cause and continue with "
+            "--resume."
         )
 
     def __enter__(self) -> "CsvLog":
         return self
 
     def __exit__(self, *_: object) -> None:
-        # All rows were flushed when they were written; what is left is the end of one that could not be.
+        # All rows are flushed already; only the rest of a row that could not be written is left.
         with contextlib.suppress(OSError):
             self._file.close()
 
 
 class _Table(NamedTuple):
-    """What can be read of a CSV file: rows are as long as the columns, and all their entries are numbers."""
+    """The readable part of a CSV file: rows as long as the columns, with numbers only."""
 
     columns: list[str]
     rows: list[list[str]]
     unreadable: int
-    """Lines that are no such rows."""
+    """Number of unreadable lines."""
     is_cut: bool
-    """Whether the file ends within a line, which a kill can leave behind."""
+    """Whether the last line is incomplete, as after a kill."""
 
 
 def _read_table(path: Path) -> _Table:
-    """The rows of a log that can be read; a file that is no log at all is refused."""
-    # Damaged bytes become characters that are no number, and spoil no other line.
+    """The readable rows of a log; a file without a header is refused."""
+    # Damaged bytes become characters that are not numbers, and affect no other line.
     *lines, rest = read_bytes(path).decode(errors="replace").split("\n")
     if not lines:
         if not rest.startswith("step"[: len(rest)]):
@@ -110,7 +110,7 @@ def _read_table(path: Path) -> _Table:
 
 def _no_table(path: Path) -> UserError:
     return UserError(
-        f"{path} is damaged: its first line does not name the columns; restore it, or delete it to go on without it."
+        f"{path} is damaged: its first line does not name the columns; restore it, or delete it to continue without it."
     )
 
 
@@ -131,19 +131,19 @@ def _are_numbers(row: Sequence[str]) -> bool:
         return False
 
 
-def _say_left_out(path: Path, number: int) -> None:
-    warnings.warn(f"{path} is damaged: {number} row(s) that cannot be read are left out.", Notice, stacklevel=3)
+def _warn_skipped(path: Path, number: int) -> None:
+    warnings.warn(f"{path} is damaged: {number} unreadable row(s) are skipped.", Notice, stacklevel=3)
 
 
 def read_metrics(path: Path) -> dict[str, list[float]]:
-    """The columns of a metrics CSV; a line that is damaged is left out with a ``Notice``."""
+    """The columns of a metrics CSV; damaged lines are skipped with a ``Notice``."""
     if not path.exists():
-        raise UserError(f"{path} is missing: the run has not written metrics yet.")
+        raise UserError(f"{path} is missing: the run has not written metrics yet; train it further with --resume.")
     table = _read_table(path)
     if unreadable := table.unreadable + table.is_cut:
         if table.columns and not table.rows:
             raise UserError(f"{path} is damaged: none of its rows can be read; restore it or train again with --force.")
-        _say_left_out(path, unreadable)
+        _warn_skipped(path, unreadable)
     return {name: [float(row[index]) for row in table.rows] for index, name in enumerate(table.columns)}
 
 
@@ -157,7 +157,7 @@ def common_curve(
 
 
 class Pace:
-    """How fast steps go by, and how long the rest will take."""
+    """Steps per second, and the estimated time left."""
 
     def __init__(self, start: int, total: int) -> None:
         """Begin counting at step ``start`` of ``total``."""
@@ -169,7 +169,7 @@ class Pace:
         return (step - self._start) / max(time.perf_counter() - self._began, 1e-9)
 
     def describe(self, step: int) -> str:
-        """In words: 125,000/250,000 steps · 5,210 steps/s · 24 s left."""
+        """Progress as text: 125,000/250,000 steps · 5,210 steps/s · 24 s left."""
         rate = self.rate(step)
         left = (self._total - step) / rate if rate > 0 else float("inf")
         remaining = "–" if left == float("inf") else duration(left)

@@ -1,4 +1,4 @@
-"""A trained policy that acts: from a run, or from its ``skills/`` folder alone."""
+"""A trained policy, loaded from a run or from its ``skills/`` folder alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from skillscape.training.state import init_state
 from skillscape.types import EnvSpec
 
 DRAWN_SKILLS = 8
-"""Skills that stand for a continuum; always the same ones."""
+"""Number of skills drawn, with a fixed key, to represent a continuous skill space."""
 
 
 @cache
@@ -30,13 +30,13 @@ def compiled_act(backbone: Backbone[Any, Any], explore: bool) -> Callable[..., t
 
 
 def listed_skills(space: SkillSpace, drawn: int = DRAWN_SKILLS) -> Float[np.ndarray, "k z"]:
-    """Every skill, or the same few draws each time where skills are a continuum."""
+    """All discrete skills, or a fixed sample of a continuous skill space."""
     return np.asarray(space.sample(jax.random.key(0), drawn) if space.count is None else space.all())
 
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """What acts: parameters with all that is needed to call them."""
+    """Policy parameters with the configuration and shapes needed to call them."""
 
     config: RunConfig
     spec: EnvSpec
@@ -45,14 +45,14 @@ class TrainedPolicy:
     step: int
     """Environment steps it was trained for."""
     skill: Float[np.ndarray, " z"] | None = None
-    """The skill that a fine-tuning kept, if it kept one."""
+    """The skill of a fine-tuning with a fixed skill, else None."""
 
     def trained_policy(self) -> "TrainedPolicy":
-        """Itself."""
+        """The policy itself, for ``HasPolicy``."""
         return self
 
     def save(self, folder: Path) -> None:
-        """Write it to a folder that ``load`` reads without the rest of the run; nothing in it is code."""
+        """Write a folder that ``load`` reads without the rest of the run; it contains no code."""
         metadata = {
             "config": self.config.to_json(),
             "obs_shape": list(self.spec.obs_shape),
@@ -65,7 +65,7 @@ class TrainedPolicy:
 
     @staticmethod
     def load(folder: Path) -> "TrainedPolicy":
-        """Read what ``save`` wrote."""
+        """Read a folder that ``save`` wrote."""
         metadata = load_metadata(folder)
         try:
             config = RunConfig.from_json(metadata["config"])
@@ -78,27 +78,29 @@ class TrainedPolicy:
         except UserError as error:
             raise UserError(f"{folder}: {error}") from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise UserError(f"{folder} is damaged: it does not say which policy it holds.") from error
+            raise UserError(
+                f"{folder} is damaged: its metadata are incomplete; copy it again or train again with --force."
+            ) from error
         return TrainedPolicy(config, spec, load_tree(folder, like), step, skill)
 
 
 @runtime_checkable
 class HasPolicy(Protocol):
-    """What a policy can be taken from: a run, or a ``TrainedPolicy`` itself."""
+    """A source of a policy: a run, or a ``TrainedPolicy``."""
 
     def trained_policy(self) -> TrainedPolicy:
-        """What acts."""
+        """The trained policy."""
 
 
 class Policy:
-    """A trained policy that acts with one skill: call it with an observation, get an action in [-1, 1].
+    """A trained policy with a skill: maps an observation to an action in [-1, 1].
 
     >>> policy = run.policy(skill=3)
     >>> policy.reset()
     >>> action = policy(obs)
 
-    ``obs`` is one observation or a batch of them, [n, *obs_shape]; ``reset`` begins new episodes, which recurrent
-    policies must be told. ``switch`` changes the skill at any time. All skills share one compiled program.
+    ``obs`` is one observation or a batch of them, [n, *obs_shape]. ``reset`` starts new episodes; recurrent policies
+    need it. ``switch`` changes the skill at any time. All skills share one compiled program.
     """
 
     def __init__(
@@ -109,16 +111,16 @@ class Policy:
         explore: bool = False,
         seed: int = 0,
     ) -> None:
-        """Begin with a skill: its index, a vector, or None for the one that a fine-tuning kept, else the first.
+        """Start with a skill: its index, a vector, or None for the fine-tuned skill, else the first.
 
-        ``explore`` draws actions from the policy instead of taking its mode; ``seed`` is that of the draws.
+        ``explore`` samples actions instead of taking the mode; ``seed``: random seed of the samples.
         """
         self._trained = trained = source.trained_policy()
         self._backbone = trained.config.backbone
         self._skills = trained.config.reward.skills
         self._act = compiled_act(self._backbone, explore)
         self._explore = explore
-        # World models draw their latent states also where actions are not drawn: always the same, as evaluations do.
+        # World models sample latent states even if actions are modes: with a fixed key, as in evaluations.
         self._key = jax.random.key(seed if explore else 0)
         self._vector = np.zeros(self._skills.width, np.float32)
         self.switch(skill)
@@ -137,7 +139,7 @@ class Policy:
         inside = path / "skills"
         if (path / "config.json").exists() and not inside.is_dir():
             raise UserError(
-                f"{path} has no skills/ yet, which a run writes at its end; train it further with --resume."
+                f"{path} has no skills/ yet, which is written at the end of a run; train it further with --resume."
             )
         return Policy(TrainedPolicy.load(inside if inside.is_dir() else path), skill, explore=explore, seed=seed)
 
@@ -148,21 +150,21 @@ class Policy:
 
     @property
     def spec(self) -> EnvSpec:
-        """Sizes of observations and actions."""
+        """Shapes of observations and actions."""
         return self._trained.spec
 
     @property
     def skill(self) -> Float[np.ndarray, " z"]:
-        """The skill that acts."""
+        """The current skill."""
         return self._vector.copy()
 
     @property
     def number_of_skills(self) -> int | None:
-        """How many skills there are; None where they are a continuum."""
+        """Number of discrete skills; None for a continuous skill space."""
         return self._skills.count
 
     def switch(self, skill: int | Float[np.ndarray, "..."] | None) -> None:
-        """Act with another skill from now on; the episode goes on."""
+        """Change the skill within the episode."""
         if skill is None:
             kept = self._trained.skill
             self._vector = listed_skills(self._skills)[0] if kept is None else kept
@@ -170,18 +172,18 @@ class Policy:
         if isinstance(skill, (int, np.integer)):
             known = listed_skills(self._skills)
             if not 0 <= skill < len(known):
-                raise UserError(f"There is no skill {skill}: this policy has skills 0 to {len(known) - 1}.")
+                raise UserError(f"There is no skill {skill}; choose one from 0 to {len(known) - 1}.")
             self._vector = known[int(skill)]
             return
         vector = _array(skill, np.float32)
         if vector is None or vector.shape != (self._skills.width,) or not np.isfinite(vector).all():
             raise UserError(
-                f"A skill of this policy is an index or a vector of {self._skills.width} finite numbers, not {skill!r}."
+                f"skill cannot be {skill!r}; give an index or a vector of {self._skills.width} finite numbers."
             )
         self._vector = vector
 
     def reset(self) -> None:
-        """Begin new episodes."""
+        """Start new episodes."""
         self._carry: PyTree = None
         self._rows = 0
 
@@ -192,9 +194,9 @@ class Policy:
         single = rows is not None and rows.shape == shape
         if rows is None or not (single or (rows.ndim > 0 and rows.shape[1:] == shape)):
             got = repr(obs) if rows is None else rows.shape
-            raise UserError(f"This policy takes observations of shape {shape}, or a batch of them, not {got}.")
+            raise UserError(f"obs has the wrong shape: {got}; give {shape}, or a batch of them.")
         if self.spec.is_image and rows.dtype != np.uint8:
-            raise UserError(f"This policy takes images of uint8, 0 to 255, not of {rows.dtype}.")
+            raise UserError(f"obs is {rows.dtype}; give images as uint8 in [0, 255].")
         rows = rows[None] if single else rows
         if self._carry is None or len(rows) != self._rows:
             self._carry, self._rows = self._backbone.initial_carry(len(rows)), len(rows)
@@ -208,7 +210,7 @@ class Policy:
 
 
 def _array(values: Any, kind: type[np.generic] | None) -> Shaped[np.ndarray, "..."] | None:  # noqa: ANN401
-    """Values of any origin as an array, of their own type if none is given; None for what cannot be one."""
+    """Values as an array, of their own type if ``kind`` is None; None if that is impossible."""
     try:
         return np.asarray(values, kind)
     except (TypeError, ValueError):

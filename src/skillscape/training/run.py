@@ -1,4 +1,4 @@
-"""Runs on disk: a folder that says what was trained, with which versions, and can be resumed, loaded and shared."""
+"""Runs on disk: folders with configuration, versions, checkpoints and results."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ KEPT_CHECKPOINTS = 2
 
 
 class Snapshot(NamedTuple):
-    """What was trained for some steps: agent and objective without their optimisers, which come back as zeros."""
+    """Agent and objective at a step, without optimiser states, which are restored as zeros."""
 
     step: int
     agent: Any
@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
 
 
 class Run:
-    """One run, done or half done, in a folder."""
+    """A run in a folder, finished or not."""
 
     def __init__(self, folder: str | Path) -> None:
         """Open an existing run."""
@@ -54,7 +54,7 @@ class Run:
 
     @staticmethod
     def create(folder: Path, config: RunConfig, *, force: bool = False) -> "Run":
-        """Lay out a new run folder. An existing one is replaced only with ``force``."""
+        """Create a run folder. An existing run is deleted only with ``force``."""
         config.check()
         check_free(folder, force=force)
         if (folder / "config.json").exists():
@@ -62,7 +62,7 @@ class Run:
                 shutil.rmtree(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # First and at once: a folder without a whole config.json could be neither resumed nor replaced.
+            # Written first and atomically: a folder without a valid config.json can be neither resumed nor replaced.
             write_json(folder / "config.json", config.to_json())
             write_json(folder / "versions.json", versions())
         except OSError as error:
@@ -76,30 +76,30 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any] | None:
-        """What the finished run measured, or None while it is not finished."""
+        """The results of a finished run, or None if it is unfinished."""
         return read_results(self.folder)
 
     def metrics(self) -> dict[str, list[float]]:
-        """What learning reported: column → values, one for each logged step."""
+        """Training metrics: column → values, one per logged step."""
         return read_metrics(self.folder / "metrics.csv")
 
     def evaluation(self) -> dict[str, list[float]]:
-        """What evaluations measured: column → values, one for each evaluation."""
+        """Evaluation measures: column → values, one per evaluation."""
         return read_metrics(self.folder / "evaluation.csv")
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """Sizes of the environment."""
+        """Shapes of the environment."""
         return self.config.spec()
 
     @property
     def layout(self) -> Layout | None:
-        """The geometry of the environment, where its states are places in a maze."""
+        """The layout of a maze whose states are positions; None elsewhere."""
         return self.config.layout
 
     @cached_property
     def _stride(self) -> int:
-        # No environment is made where the answer does not depend on it.
+        # The environment is built only if the stride depends on it.
         return self.config.backbone.steps_per_iteration(self.spec) if self.config.backbone.on_policy else 1
 
     @property
@@ -118,9 +118,9 @@ class Run:
         return shapes
 
     def newest(self) -> tuple[RunState, dict[str, Any]] | None:
-        """State and notes of the newest checkpoint, if there is one."""
-        found = read_newest(self.checkpoints, lambda path: load_tree_and_metadata(path, self.like))
-        return None if found is None else found[1]
+        """State and metadata of the newest checkpoint, if there is one."""
+        newest = read_newest(self.checkpoints, lambda path: load_tree_and_metadata(path, self.like))
+        return None if newest is None else newest[1]
 
     def save(self, state: RunState, metadata: dict[str, Any]) -> None:
         """Write a checkpoint; the two newest are kept."""
@@ -128,53 +128,55 @@ class Run:
         keep_newest(self.checkpoints, KEPT_CHECKPOINTS)
 
     def keep_snapshot(self, state: RunState) -> None:
-        """Keep what fine-tuning may begin with: the agent and the objective's model, without optimisers."""
+        """Save a snapshot for fine-tuning: agent and objective, without optimiser states."""
         parts = {"agent": state.agent, "objective": state.objective}
         save_tree(checkpoint_folder(self.folder / "snapshots", int(state.step)), parts, without="opt_state")
 
     @property
     def trained_steps(self) -> int:
-        """Steps that the newest snapshot or checkpoint was trained for, which may be fewer than the budget."""
+        """Step of the newest snapshot or checkpoint, which may be below the budget."""
         return max((*self._snapshots(), *dict(checkpoints(self.checkpoints))), default=0)
 
     def _snapshots(self) -> dict[int, Path]:
         return dict(checkpoints(self.folder / "snapshots"))
 
     def snapshot_step(self, step: int | None = None) -> int:
-        """The step of a snapshot, the newest if None; one that is not there is refused, and nothing is read."""
+        """The step of a snapshot, the newest if None; unknown steps are refused. Reads no arrays."""
         kept = self._snapshots()
         if not kept:
             raise UserError(f"{self.folder} has no snapshot yet; train it further with --resume.")
         if step is not None and step not in kept:
             known = ", ".join(f"{each}" for each in sorted(kept))
-            raise UserError(f"{self.folder} has no snapshot of step {step}; it has {known}.")
+            raise UserError(f"{self.folder} has no snapshot of step {step}; choose one of {known}.")
         return max(kept) if step is None else step
 
     def snapshot(self, step: int | None = None) -> Snapshot:
-        """A snapshot by its step. If no step is given, the newest that was trained, be it a mere checkpoint."""
+        """The snapshot of a step; if None, the newest snapshot or checkpoint."""
         kept = self._snapshots()
         newest = self.trained_steps
         if step is None and newest not in kept:
-            found = self.newest()
-            if found is None:
-                raise UserError(f"{self.folder} holds no checkpoint yet; train it further with --resume.")
-            return Snapshot(newest, found[0].agent, found[0].objective)
+            checkpoint = self.newest()
+            if checkpoint is None:
+                raise UserError(f"{self.folder} has no checkpoint yet; train it further with --resume.")
+            return Snapshot(newest, checkpoint[0].agent, checkpoint[0].objective)
         wanted = self.snapshot_step(step)
         like = {"agent": self.like.agent, "objective": self.like.objective}
         parts = load_tree(kept[wanted], like, without="opt_state")
         return Snapshot(wanted, parts["agent"], parts["objective"])
 
     def kept_skill(self) -> Float[np.ndarray, " z"] | None:
-        """The skill that the run keeps or has settled on, or None where skills change with time."""
-        found = read_newest(self.checkpoints, load_metadata)
+        """The fixed or selected skill of the run, or None if skills are resampled."""
+        newest = read_newest(self.checkpoints, load_metadata)
         try:
-            skill = None if found is None else found[1]["skill"]
+            skill = None if newest is None else newest[1]["skill"]
             return None if skill is None else np.asarray(skill, np.float32)
         except (LookupError, TypeError, ValueError) as error:
-            raise UserError(f"{self.checkpoints}: the newest checkpoint does not say which skill acts.") from error
+            raise UserError(
+                f"{self.checkpoints}: the metadata of the newest checkpoint name no skill; delete that checkpoint."
+            ) from error
 
     def trained_policy(self) -> TrainedPolicy:
-        """The newest policy, as it acts; of a run that was shared without checkpoints, that of its ``skills/``."""
+        """The newest policy; of a run that was copied without checkpoints, the one in ``skills/``."""
         shared = self.folder / "skills"
         if shared.is_dir() and not checkpoints(self.checkpoints):
             return TrainedPolicy.load(shared)
@@ -189,28 +191,30 @@ class Run:
         return Policy(self, skill, explore=explore, seed=seed)
 
     def keep_model(self, objective_state: Any) -> None:  # noqa: ANN401  the objective's own type
-        """Keep the pre-trained model of the objective beside a fine-tuning, for methods that infer a skill with it."""
+        """Save the pre-trained state of the objective with a fine-tuning, for methods that infer a skill."""
         if not (self.folder / "model").exists():
             save_tree(self.folder / "model", objective_state, without="opt_state")
 
     def model(self) -> Any:  # noqa: ANN401
-        """What ``keep_model`` kept."""
+        """The objective state that ``keep_model`` saved."""
         method = self.config.objective
         if method is None:
-            raise UserError(f"{self.folder} was trained from scratch and has no model of skills.")
+            raise UserError(
+                f"{self.folder} was trained from scratch, so it has no pre-trained objective; give a fine-tuning."
+            )
         spec = self.config.backbone.objective_spec(self.spec)
         like = jax.eval_shape(lambda: method.init(jax.random.key(0), spec))
         return load_tree(self.folder / "model", like, without="opt_state")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes off this run."""
+        """Lock this run against other processes."""
         with locked(self.folder):
             yield
 
 
 def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> RunState:
-    """The state that a fine-tuning begins with: the backbone keeps what survives, the rest is fresh."""
+    """The initial state of a fine-tuning: the parts that the backbone keeps of the pre-trained agent, the rest new."""
     if (spec.obs_shape, spec.action_dim) != (source.spec.obs_shape, source.spec.action_dim):
         raise UserError(
             f"{source.folder} was pre-trained on observations {source.spec.obs_shape} and {source.spec.action_dim} "
@@ -227,7 +231,7 @@ def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> RunState:
 
 
 def selected_skill(run: Run, state: RunState, trajectories: Sequence[Trajectory]) -> Float[np.ndarray, " z"]:
-    """The skill that the steps before learning speak for; see ``Strategy.select``."""
+    """The skill selected from warm-up data; see ``Strategy.select``."""
     config = run.config
 
     def infer(obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
@@ -238,15 +242,14 @@ def selected_skill(run: Run, state: RunState, trajectories: Sequence[Trajectory]
 
 
 def check_free(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that a new run cannot have: with a run, unless ``force`` replaces it, or with anything else."""
+    """Refuse a folder that is not empty, unless it holds a run and ``force`` deletes it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
     if not force:
         raise UserError(
-            f"{folder} exists already; add --resume (resume=True) to go on with it or --force (force=True) to replace "
-            "it."
+            f"{folder} exists already; add --resume (resume=True) to continue it or --force (force=True) to replace it."
         )
 
 
@@ -262,25 +265,25 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def seed_folders(folder: Path) -> list[Path]:
-    """The folders of a run's seeds in the order of their numbers; none where it is of one seed, or no run."""
-    found = {path.parent.name.removeprefix("seed_"): path.parent for path in folder.glob("seed_*/config.json")}
-    numbers = sorted((int(name), path) for name, path in found.items() if name.isascii() and name.isdigit())
+    """The folders of a run's seeds in the order of their numbers; empty for a single run, or no run."""
+    by_seed = {path.parent.name.removeprefix("seed_"): path.parent for path in folder.glob("seed_*/config.json")}
+    numbers = sorted((int(name), path) for name, path in by_seed.items() if name.isascii() and name.isdigit())
     return [path for _, path in numbers]
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The raw configuration of a run."""
+    """The configuration of a run as JSON values."""
     check_links(folder)
     return read_json(folder / "config.json", advice=AGAIN)
 
 
 def open_config(folder: Path) -> RunConfig:
-    """The configuration of a run; what could not be trained is not opened either."""
+    """The configuration of a run; invalid settings are refused."""
     path, values = folder / "config.json", read_config(folder)
     config = _parsed(folder, path, values)
     try:
         config.check()
-        _ = config.layout  # a damaged layout is told now
+        _ = config.layout  # a damaged layout is refused now
     except UserError as error:
         raise damaged(path, str(error).rstrip("."), AGAIN) from error
     return config

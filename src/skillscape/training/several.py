@@ -1,4 +1,4 @@
-"""Several runs at once: one that is damaged or unknown never stops the others."""
+"""Several runs at once: a damaged or unknown run does not stop the others."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -7,20 +7,20 @@ from typing import TypeVar
 from skillscape.errors import LeftOut, UserError
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def each_possible(items: Sequence[Item], make: Callable[[Item], Made]) -> list[Made]:
-    """What is made of each item; of several, one that cannot be is left out with a warning. None is an error."""
-    made: list[Made] = []
+def each_possible(items: Sequence[Item], make: Callable[[Item], Result]) -> list[Result]:
+    """``make`` of each item; items that raise are skipped with a warning. If all raise, so does this."""
+    results: list[Result] = []
     errors: list[UserError] = []
     for item in items:
         try:
-            made.append(make(item))
+            results.append(make(item))
         except UserError as error:
             errors.append(error)
-    if errors and not made:
+    if errors and not results:
         raise errors[0]
     for reason in errors:
         warnings.warn(LeftOut(f"left out: {reason}"), stacklevel=3)
-    return made
+    return results

@@ -1,4 +1,4 @@
-"""What changes in training, and what takes it further: the state, and the contract of a collector."""
+"""The training state, and the contract of a collector."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -15,7 +15,7 @@ from skillscape.types import EnvSpec, RandomKey
 
 
 class RunState(NamedTuple):
-    """All that changes in training: a checkpoint of it, with the collector's notes, resumes to the same numbers."""
+    """The training state; a checkpoint of it, with the collector's metadata, resumes bit-exactly."""
 
     key: RandomKey
     agent: PyTree
@@ -35,7 +35,7 @@ def init_state(config: RunConfig, spec: EnvSpec) -> RunState:
 
 
 def first_state(config: RunConfig, spec: EnvSpec) -> RunState:
-    """The state that training from nothing begins with."""
+    """The initial state of training with a new agent."""
     if not config.backbone.on_policy:
         return init_state(config, spec)
     # One compiled program instead of a hundred small ones.
@@ -44,51 +44,51 @@ def first_state(config: RunConfig, spec: EnvSpec) -> RunState:
 
 
 class Collector(ABC):
-    """Takes environment steps and learns from them, from one moment at which something is due to the next."""
+    """Collects experience and learns from it, up to the next step at which a row, evaluation or snapshot is due."""
 
     state: RunState
     step: int
     """Environment steps taken."""
     skill: Float[np.ndarray, " z"] | None
-    """The skill of the whole run, where there is one."""
+    """The skill of the whole run, or None if skills are resampled."""
 
     @abstractmethod
     def advance(self) -> None:
-        """Go on to the next step at which a row, an evaluation or a snapshot is due; raises where that is impossible.
+        """Advance to the next step at which a row, an evaluation or a snapshot is due.
 
         After an error the collector is as it was before.
         """
 
     @abstractmethod
     def rewind(self) -> None:
-        """Go back to what was before the newest ``advance``."""
+        """Restore the state before the newest ``advance``."""
 
     @property
     @abstractmethod
     def log_due(self) -> bool:
-        """Whether a row of metrics is due at this step, whatever else is."""
+        """Whether a row of metrics is due at this step."""
 
     @property
     @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """What the newest learning step reported, by name; empty before the first one."""
+        """Metrics of the newest update, by name; empty before the first update."""
 
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
-        """All that a checkpoint has to say beside ``state``."""
+        """The metadata of a checkpoint, in addition to ``state``."""
 
     @abstractmethod
     def evaluation_skill(self) -> Float[np.ndarray, " z"]:
-        """The skill to evaluate: that of the run, or a draw that this step determines."""
+        """The skill to evaluate: that of the run, or a draw determined by the step."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held."""
+        """Release environments and threads."""
 
 
 def unfit(checkpoints: Path) -> UserError:
-    """What to say where the notes of the newest checkpoint in a folder are not those of a collector."""
+    """The error of metadata that do not fit the collector."""
     return UserError(
-        f"The newest checkpoint in {checkpoints} does not fit this run; delete it to go on from the one before it, or "
+        f"The newest checkpoint in {checkpoints} does not fit this run; delete it to continue from an earlier one, or "
         "start again with --force."
     )

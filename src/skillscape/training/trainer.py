@@ -20,9 +20,9 @@ from skillscape.training.run import Run
 from skillscape.training.state import Collector, RunState
 
 Evaluate = Callable[[Run, PyTree, Any, int], Mapping[str, float]]
-"""Measures policy parameters under a skill [z] at a step; what it returns is logged."""
+"""Evaluates policy parameters with a skill [z] at a step; returns the measures to log."""
 FirstState = Callable[[Run], RunState]
-"""The state that a run begins with."""
+"""The initial state of a run."""
 
 
 def train(
@@ -34,11 +34,11 @@ def train(
     workers: int,
     on_end: Callable[[Run], None],
 ) -> None:
-    """Bring runs that differ in nothing but their seed to the end, each from its newest checkpoint. Ctrl-C saves.
+    """Train runs that differ in their seed alone to the end, each from its newest checkpoint. Ctrl-C saves.
 
-    Compiled iterations run in threads, ``workers`` at a time: XLA:CPU leaves cores idle on products this small, and
-    batching the seeds with ``vmap`` gains nothing (docs/performance.md). A seed's numbers do not depend on its company.
-    On the host a run keeps both an environment and a learner busy: there they are trained one after the other.
+    Compiled iterations run in threads, ``workers`` at a time: XLA:CPU leaves cores idle on matmuls this small, and
+    batching the seeds with ``vmap`` gains nothing (docs/performance.md). The results of a seed do not depend on the
+    others. Host runs already use one core for the environment and one for updates, so they are trained sequentially.
     """
     with stop_requested() as stop:
         if not runs[0].config.backbone.on_policy:
@@ -47,8 +47,11 @@ def train(
             return
         env = runs[0].config.make_env()
         if not isinstance(env, JaxEnv):
-            raise UserError(f"{runs[0].config.env} cannot be learned by {runs[0].config.backbone.label}.")
-        # Compiled here once: threads that meet an uncompiled function would each compile it.
+            raise UserError(
+                f"{runs[0].config.backbone.label} needs an environment in JAX, and {runs[0].config.env} is not; "
+                "choose another --backbone."
+            )
+        # Compiled once here, since each thread would compile it otherwise.
         compiled = env, compiled_iteration(runs[0], env)
         with ThreadPoolExecutor(workers) as pool:
             futures = [
@@ -59,7 +62,7 @@ def train(
 
 
 def _await(futures: "list[Future[None]]", stop: threading.Event) -> None:
-    """Wait for all; after an error or a request to stop, those under way save themselves and the rest never begin."""
+    """Wait for all; after an error or a request to stop, running ones save and the rest do not start."""
     try:
         wait(futures, return_when=FIRST_EXCEPTION)
     except KeyboardInterrupt:
@@ -84,32 +87,32 @@ def _train(
     stop: threading.Event,
     on_end: Callable[[Run], None],
 ) -> None:
-    """Bring one run to its end; ``on_end`` is called there, while nobody else can have the run."""
+    """Train one run to its end, where ``on_end`` is called while the run is locked."""
     with ExitStack() as stack:
         stack.enter_context(run.locked())
-        found = run.newest()
-        if found is not None and int(found[0].step) == run.end:
+        checkpoint = run.newest()
+        if checkpoint is not None and int(checkpoint[0].step) == run.end:
             _share(run)
             on_end(run)
             return
-        state, metadata = (first_state(run), None) if found is None else found
+        state, metadata = (first_state(run), None) if checkpoint is None else checkpoint
         collector: Collector = (
             HostCollector(run, state, metadata) if compiled is None else JitCollector(run, *compiled, state, metadata)
         )
         stack.callback(collector.close)
-        heard = stack.enter_context(calling(callbacks, run, collector.step))
-        _Loop(run, collector, evaluate, heard).to_the_end(stop, fresh=found is None, stack=stack)
+        called = stack.enter_context(calling(callbacks, run, collector.step))
+        _Loop(run, collector, evaluate, called).to_the_end(stop, fresh=checkpoint is None, stack=stack)
         _share(run)
         on_end(run)
 
 
 def _share(run: Run) -> None:
-    """Write the policy that acts, without optimisers or replay, to ``skills/``."""
+    """Write the policy, without optimisers or replay, to ``skills/``."""
     run.trained_policy().save(run.folder / "skills")
 
 
 class _Loop:
-    """What one run needs while it is trained."""
+    """The training loop of one run."""
 
     def __init__(self, run: Run, collector: Collector, evaluate: Evaluate, callbacks: Callbacks) -> None:
         self._run, self._collector, self._evaluate, self._callbacks = run, collector, evaluate, callbacks
@@ -119,7 +122,7 @@ class _Loop:
 
     def to_the_end(self, stop: threading.Event, *, fresh: bool, stack: ExitStack) -> None:
         run, collector, end = self._run, self._collector, self._run.end
-        # −1: a run that begins has no rows to keep, not even one of step 0.
+        # −1: a new run keeps no rows, not even that of step 0.
         resume_at = -1 if fresh else collector.step
         self._metrics_log = stack.enter_context(CsvLog(run.folder / "metrics.csv", resume_at))
         self._evaluation_log = stack.enter_context(CsvLog(run.folder / "evaluation.csv", resume_at))
@@ -139,8 +142,8 @@ class _Loop:
                 if evaluated:
                     self._measure()
             except Unwritable:
-                # As the run was before the row that is missing, so that going on writes it. What lacks room for a row
-                # may lack room for this too; then the newest checkpoint stands.
+                # Save the state before the missing row, so that resuming writes it. Without room for this
+                # either, the newest checkpoint remains.
                 with suppress(UserError):
                     collector.rewind()
                     self._save()
@@ -160,7 +163,7 @@ class _Loop:
             raise self._broken(fault, f"at step {fault.step:,}") from fault.__cause__
 
     def _broken(self, fault: EnvFault, where: str) -> UserError:
-        """What to say of an environment that broke: where, and up to which step the run is saved."""
+        """The error of an environment that broke: where, and up to which step the run is saved."""
         step = self._collector.step
         saved = f"the run is saved up to step {step:,}" if step else "nothing is lost"
         return UserError(f"{fault.what} {where}; {saved}: {fault.advice} and --resume.")
@@ -170,12 +173,12 @@ class _Loop:
 
     def _log(self) -> None:
         step, metrics = self._collector.step, self._collector.metrics
-        # There is no return before the first episode ends, and what was learned is told by all the others.
+        # There is no return before the first episode ends; all other metrics must be finite.
         broken = [name for name, value in metrics.items() if not math.isfinite(value) and name != "episode_return"]
         if broken:
             raise UserError(
-                f"{self._run.folder} stopped at step {step:,} because {broken[0]} is not finite; "
-                "the last checkpoint is kept: lower the learning rates and train again."
+                f"{self._run.folder} stopped at step {step:,} because {broken[0]} is not finite; lower the learning "
+                "rates and train again."
             )
         self._row = metrics
         if metrics:
@@ -200,7 +203,7 @@ class _Loop:
 
 @contextmanager
 def stop_requested() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a polite kill sets; the second time they act as usual."""
+    """An event set by SIGINT (Ctrl-C) or SIGTERM; a second signal has its default effect."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

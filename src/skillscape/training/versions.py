@@ -1,4 +1,4 @@
-"""With which versions a run was made."""
+"""Versions of the packages that a run was trained with."""
 
 import importlib.metadata
 import platform
@@ -12,11 +12,11 @@ VERSIONED = ("skillscape", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnas
 
 
 def versions() -> dict[str, str]:
-    """Versions of all that can change a number: Python, libraries, and the commit of a source checkout."""
-    found = {"python": platform.python_version()}
+    """Versions that can change results: Python, libraries, and the commit of a source checkout."""
+    installed = {"python": platform.python_version()}
     for name in VERSIONED:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     try:
@@ -24,18 +24,18 @@ def versions() -> dict[str, str]:
         commit = subprocess.run(
             ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
         )
-        found["git"] = commit.stdout.strip()
+        installed["git"] = commit.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         pass
-    return found
+    return installed
 
 
 def versions_of(folders: Iterable[Path]) -> dict[str, list[str]]:
-    """Every version that the runs in these folders were made with; a folder that does not say is passed over."""
-    found: dict[str, set[str]] = {}
+    """All versions that the runs in these folders were trained with; folders without versions.json are skipped."""
+    used: dict[str, set[str]] = {}
     for folder in folders:
         path = folder / "versions.json"
-        told = read_json(path, advice="restore it or train that run again with --force") if path.exists() else {}
-        for name, version in told.items():
-            found.setdefault(name, set()).add(str(version))
-    return {name: sorted(each) for name, each in found.items()}
+        recorded = read_json(path, advice="restore it or train that run again with --force") if path.exists() else {}
+        for name, version in recorded.items():
+            used.setdefault(name, set()).add(str(version))
+    return {name: sorted(values) for name, values in used.items()}

@@ -30,7 +30,7 @@ class Maps(Experiment):
     name = "maps"
     early: Annotated[int, Doc("Environment steps of the early model.")] = 25_000
     steps: Annotated[int, Doc("Environment steps of the late model, with the same seed.")] = 250_000
-    seed: Annotated[int, Doc("Random seed.")] = 0
+    seed: Annotated[int, Doc("Random seed of both runs.")] = 0
 
     def grids(self) -> list[Grid]:
         """One method for two budgets; the late run is that of the maze experiment."""
