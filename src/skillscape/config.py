@@ -36,6 +36,9 @@ class EvaluationConfig:
     """Environment steps between two evaluations, and between two checkpoints."""
     episodes: Annotated[int, _EPISODES] = 10
     """Episodes of an evaluation: for each skill in a maze without a task; elsewhere in all, at least one per skill."""
+    coverage_episodes: Annotated[int, Range("between 0 and 10,000", 0, 10_000)] = 0
+    """Deterministic episodes that policy state coverage counts, split equally among the skills, at least one each; 48
+    in METRA's protocol. 0 counts the episodes of the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class RunConfig:
     """Standard deviation of Gaussian noise on the observations; in pre-training only."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments that the environment is made with."""
+    env_position: tuple[int, ...] = ()
+    """Entries of the observation that are coordinates of the body, for environments that do not tell them."""
     copies: Annotated[int, Range("between 1 and 256", 1, 256)] = 1
     """Copies of the environment that are stepped side by side on the host."""
     definition: Mapping[str, Any] | None = None
@@ -97,6 +102,11 @@ class RunConfig:
         """The geometry of the environment, where its states are places in a maze."""
         return self.family.layout(self.env, self.definition)
 
+    @property
+    def measures_positions(self) -> bool:
+        """Whether the run is measured by where the body goes: without a task, and not in a maze, which has its own."""
+        return self.phase == "pretrain" and self.layout is None
+
     @cached_property
     def reward(self) -> Objective[Any]:
         """The objective that rewards this run: the method in pre-training, else the task's own reward."""
@@ -123,11 +133,20 @@ class RunConfig:
 
     def make_env(self) -> JaxEnv | HostEnv:
         """A fresh copy of the environment."""
-        return make_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
+        return make_env(self.env, self.task, **self._env_options)
 
     def host_env(self) -> HostEnv:
         """A fresh copy of the environment that can be stepped on the host."""
-        return host_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
+        return host_env(self.env, self.task, **self._env_options)
+
+    @property
+    def _env_options(self) -> dict[str, Any]:
+        return {
+            "noise": self.noise,
+            "position": self.env_position,
+            "kwargs": self.env_kwargs,
+            "definition": self.definition,
+        }
 
     def spec(self) -> EnvSpec:
         """Sizes of the environment; one is made to know them."""
@@ -208,6 +227,7 @@ class RunConfig:
             "backbone": _named(self.backbone),
             "evaluation": asdict(self.evaluation),
             "snapshots": list(self.snapshots),
+            "env_position": list(self.env_position),
         }
 
     @staticmethod

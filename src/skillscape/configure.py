@@ -21,7 +21,7 @@ Overrides: TypeAlias = Mapping[str, Any]
 """Settings by name, with the values they have in place of the preset's."""
 Method: TypeAlias = str | Objective[Any]
 BackboneChoice: TypeAlias = str | Backbone[Any, Any] | Overrides
-RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "copies", "snapshots", "finetuning_steps")
+RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "env_position", "copies", "snapshots", "finetuning_steps")
 
 
 def pretraining(
@@ -194,7 +194,7 @@ def _from_preset(
         objective=chosen.objective,
         backbone=chosen.backbone,
         steps=chosen.steps,
-        evaluation=EvaluationConfig(chosen.evaluate_every, chosen.evaluation_episodes),
+        evaluation=EvaluationConfig(chosen.evaluate_every, chosen.evaluation_episodes, chosen.coverage_episodes),
         definition=_definition(env),
         snapshots=chosen.snapshots if phase == "pretrain" else (),
         finetuning_steps=chosen.finetuning_steps,
@@ -208,7 +208,10 @@ def _with(
     for name in asked:
         if name not in RUN_SETTINGS:
             raise TypeError(f"{name!r} is not a setting of a run; known are {', '.join(RUN_SETTINGS)}.")
-    config = replace(config, **{name: value for name, value in asked.items() if value is not None})
+    given = {name: value for name, value in asked.items() if value is not None}
+    if "env_position" in given:
+        given["env_position"] = tuple(given["env_position"])
+    config = replace(config, **given)
     if isinstance(backbone, Backbone):
         config = replace(config, backbone=backbone)
     elif isinstance(backbone, Mapping):

@@ -21,6 +21,7 @@ SWITCHES = ("--resume", "--force")
 BackboneFlag = Annotated[str | None, tyro.conf.arg(name="backbone")]
 EnvNoise = Annotated[float, tyro.conf.arg(name="env.noise")]
 EnvKwargs = Annotated[tuple[str, ...], tyro.conf.arg(name="env.kwargs", metavar="KEY=VALUE")]
+EnvPosition = Annotated[tuple[int, ...], tyro.conf.arg(name="env.position", metavar="ENTRY")]
 EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
 
 
@@ -35,11 +36,14 @@ class PretrainOptions(Generic[ObjectiveOptions, BackboneOptions, EvaluationOptio
     evaluation: EvaluationOptions
     """When the run is evaluated, and on how many episodes."""
     env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID; `skillscape envs` lists them."""
+    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, ant, gym/ID; `skillscape envs` lists them."""
     noise: EnvNoise = 0.0
     """Standard deviation of Gaussian noise on the observations; not in maze/NAME."""
     kwargs: EnvKwargs = ()
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
+    position: EnvPosition = ()
+    """Entries of the observation that are coordinates of the body, counted from 0: coverage, distance and speed of a
+    gym/ID environment are measured there. Other environments tell the position themselves."""
     copies: EnvCopies = 1
     """Copies of the environment stepped side by side, so that the policy acts on all of them at once."""
     backbone: BackboneFlag = None
@@ -173,6 +177,7 @@ def pretrain_command(arguments: list[str]) -> None:
             env,
             noise=base.noise,
             kwargs=_as_pairs(base.env_kwargs),
+            position=base.env_position,
             copies=base.copies,
             snapshots=base.snapshots,
             seed=base.seed,
@@ -316,7 +321,7 @@ def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
     if "kwargs" in names:
         told |= {"env_kwargs": keyword_arguments(options.kwargs), "copies": options.copies}
     if "noise" in names:
-        told["noise"] = options.noise
+        told |= {"noise": options.noise, "env_position": options.position}
     if "snapshots" in names:
         told["snapshots"] = options.snapshots
     asked = {name: getattr(options, name) for name in ("steps", "seed") if getattr(options, name) is not None}

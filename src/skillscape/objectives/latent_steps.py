@@ -98,10 +98,14 @@ class LatentSteps(AdamTrained, Objective[State]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """As its paper outside mazes: a skill lasts an episode, since the constraint is about neighbours in time."""
+        """As its paper outside mazes: a skill lasts an episode, since the constraint is about neighbours in time.
+
+        The ant has directions of two entries, as in the papers of this line.
+        """
         if scale.benchmark == "maze":
             return cls()
         return cls(
+            skill_kind="continuous" if scale.env_id == "ant" else "discrete",
             number_of_skills=scale.number_of_skills,
             hidden=scale.hidden,
             learning_rate=scale.learning_rate,

@@ -25,6 +25,8 @@ class Settings:
     """Episodes of an evaluation; in mazes, for each skill."""
     snapshots: tuple[int, ...]
     """Environment steps after which the state of pre-training is kept."""
+    coverage_episodes: int
+    """Episodes that policy state coverage counts; 0 for those of the evaluation."""
 
 
 class Sized(NamedTuple):
@@ -44,3 +46,4 @@ class Preset:
     evaluate_every: int
     evaluation_episodes: int
     snapshots: tuple[int, ...]
+    coverage_episodes: int = 0

@@ -73,6 +73,11 @@ class Collector(ABC):
     def metrics(self) -> dict[str, float]:
         """What the newest learning step reported, by name; empty before the first one."""
 
+    @property
+    def measures(self) -> dict[str, float]:
+        """What training itself tells at an evaluation, by name; always the same names."""
+        return {}
+
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
         """All that a checkpoint has to say beside ``state``."""
