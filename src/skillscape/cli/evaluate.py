@@ -19,7 +19,7 @@ UNITS = {"mutual_information": " nats"}
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Measure a run: where its skills go in a maze, what each earns elsewhere, and how well a state names its skill."""
+    """Measure a run: where its skills go, what each earns outside mazes, and how well a state names its skill."""
 
     run: tyro.conf.Positional[Path]
     """Run folder, of one seed or of several."""
@@ -30,6 +30,9 @@ class EvaluateOptions:
     """Task whose reward the skills are measured by; the run's own if not given."""
     episodes: int | None = None
     """Episodes of each skill; as in training if not given."""
+    coverage_episodes: int | None = None
+    """Deterministic episodes that policy state coverage counts, split equally among the skills, 48 in METRA's protocol;
+    0 counts those of --episodes; as in training if not given."""
     env: str | None = None
     """Environment of the run, said again to allow the import of its module: gym/module:ID of a run that you trust."""
 
@@ -55,7 +58,12 @@ def evaluate_command(arguments: list[str]) -> None:
     allow_run(options.run, options.env)
     allow(options.task or "")
     runs = load_seeds(options.run)
-    found = each_possible(runs, lambda run: (run, evaluate(run, task=options.task, episodes=options.episodes)))
+    asked: dict[str, Any] = {
+        "task": options.task,
+        "episodes": options.episodes,
+        "coverage_episodes": options.coverage_episodes,
+    }
+    found = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
     names = list(found[0][1].measures)
     summaries = {name: summarise_measured([each.measures[name] for _, each in found]) for name in names}
     if options.json:
