@@ -39,7 +39,9 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """Draw a run: learning curves; in mazes also trajectories, visitation and density maps of each skill."""
+    """Draw a run: learning curves; in mazes also trajectories, visitation and density maps of each skill; elsewhere the
+    paths of the skills, where the environment tells the position of the body.
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder, of one seed or of several."""
