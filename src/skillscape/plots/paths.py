@@ -59,8 +59,10 @@ def paths_figure(panels: Sequence[PathPanel]) -> Figure:
         for axes in grid[len(panels) :]:
             axes.remove()
         if len(counts) == 1 and 1 < (skills := max(counts)) <= LEGEND_SKILLS:
-            across = min(skills, 10 * columns)
-            figure.legend(handles=skill_handles(skills), loc="outside lower center", ncols=across, **LEGEND)
+            _, across = grid_shape(skills, 10 * columns)
+            # Matplotlib fills a legend column by column; numbers should be read along the rows.
+            handles = [handle for column in range(across) for handle in skill_handles(skills)[column::across]]
+            figure.legend(handles=handles, loc="outside lower center", ncols=across, columnspacing=0.9, **LEGEND)
     return figure
 
 
