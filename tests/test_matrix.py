@@ -13,7 +13,7 @@ from skillscape.cli import main
 
 SMALL_DREAMER = {"warmup_steps": 110, "policy_steps": 110, "batch_size": 2, "sequence_length": 4, "imagined_starts": 4}
 SMALL_DDPG = {"warmup_steps": 110, "batch_size": 16, "width": 8}
-SMALL_SAC = {"warmup_steps": 210, "batch_size": 16, "hidden": (8, 8)}
+SMALL_SAC = {"warmup_steps": 210, "batch_size": 16}
 FAMILIES = {
     "maze": ("maze/square_a", "reach", 2_000, {}, {"number_of_skills": 3}),
     "maze-pixels": ("maze-pixels/square_a", "reach", 200, SMALL_DREAMER, {"number_of_skills": 3}),
