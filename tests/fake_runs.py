@@ -97,6 +97,20 @@ def _maze_log(folder, layout, seed, value, skills):
     ]
 
 
+def with_positions(folder, value=12.0):
+    """The finished pre-training of a body in a folder, with positions measured at its last step; returns them."""
+    positions = np.cumsum(np.random.default_rng(0).normal(size=(3, 2, 6, 2)), axis=2).astype(np.float32)
+    (folder / "rollouts").mkdir()
+    results = json.loads((folder / "results.json").read_text())
+    results["measures"] |= {"policy_coverage": value, "distance": 2.5, "speed": 0.001234}
+    (folder / "results.json").write_text(json.dumps(results))
+    steps = json.loads((folder / "config.json").read_text())["steps"]
+    np.savez(folder / "rollouts" / f"{steps:012d}.npz", positions=positions)
+    rows = [[step, share * value, share * 2.5, share * 0.001234] for step, share in ((0, 0.1), (steps, 1.0))]
+    write_log(folder / "evaluation.csv", ["step", "policy_coverage", "distance", "speed"], rows)
+    return positions
+
+
 def _return_log(steps, value):
     returns = {0: 5.0, steps // 2: value / 2, steps: value}
     return [{"step": step, "return": number, "skill": 0.0} for step, number in returns.items()]

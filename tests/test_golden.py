@@ -8,7 +8,8 @@ The two machines of the file ran the same code. How far they are apart is what a
 - Returns of the walker from states: up to a third apart. A thousand steps of contacts multiply the last digit of an
   action. They are not compared; the length of the episodes and the skill that was played are.
 
-The file was begun before mazes were evaluated at step 0: that row is compared only where the file has it.
+The file was begun before mazes were evaluated at step 0, and before positions were measured: that row and those columns
+are compared only where the file has them.
 """
 
 import json
@@ -48,10 +49,12 @@ def test_the_numbers_have_not_moved(folder, name):
 
 
 def comparable(made, wanted):
-    """What was made, less the evaluation at step 0 where the golden numbers have none."""
-    if wanted["evaluation"][1][0] == "0":
-        return made
-    return {**made, "evaluation": [row for row in made["evaluation"] if row[0] != "0"]}
+    """What was made, less the evaluation at step 0 and the measures that the golden numbers do not have."""
+    columns, *rows = made["evaluation"]
+    places = [columns.index(name) for name in wanted["evaluation"][0] if name in columns]
+    if wanted["evaluation"][1][0] != "0":
+        rows = [row for row in rows if row[0] != "0"]
+    return {**made, "evaluation": [[row[place] for place in places] for row in [columns, *rows]]}
 
 
 def check_near(name, made, wanted):

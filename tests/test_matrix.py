@@ -16,14 +16,19 @@ SMALL_DREAMER = {
     "behaviour": {"imagined_starts": 4},
 }
 SMALL_DDPG = {"warmup_steps": 110, "batch_size": 16, "width": 8}
+SMALL_SAC = {"warmup_steps": 210, "batch_size": 16}
 FAMILIES = {
     "maze": ("maze/square_a", "reach", 2_000, {}, {"number_of_skills": 3}),
     "maze-pixels": ("maze-pixels/square_a", "reach", 200, SMALL_DREAMER, {"number_of_skills": 3}),
     "urlb": ("walker", "walker_walk", 1_050, SMALL_DDPG, {"number_of_skills": 2}),
     "urlb-pixels": ("walker-pixels", "walker_walk", 550, SMALL_DREAMER, {"number_of_skills": 2}),
+    "ant": ("ant", "ant_multi_goals", 450, SMALL_SAC, {"number_of_skills": 2}),
+    "half_cheetah": ("half_cheetah", "half_cheetah_hurdle", 450, SMALL_SAC, {"number_of_skills": 2}),
     "gym": ("gym/Reacher-v5", None, 450, SMALL_DDPG, {"number_of_skills": 3}),
 }
 """Environment, task, steps that are enough to learn something, settings of backbone and objective."""
+LOCATED = ("urlb", "urlb-pixels", "ant", "half_cheetah")
+"""Families outside mazes that tell the position of the body."""
 STRATEGIES = ("prior", "random", "1", "regress", "grid", "controller")
 
 
@@ -59,12 +64,15 @@ def _task_steps(family):
     return {"maze": 1_200, "urlb": 1_050, "urlb-pixels": 550}.get(family, 450)
 
 
-def test_a_pretraining_ends_with_results_and_skills(trained):
+def test_a_pretraining_ends_with_results_and_skills(family, trained):
     assert trained.results["steps"] == trained.end
     assert trained.results["phase"] == "pretrain"
     assert (trained.folder / "skills").is_dir()
     assert trained.metrics()["step"]
-    assert trained.evaluation()["step"][0] == 0
+    log = trained.evaluation()
+    assert log["step"][0] == 0
+    assert ("total_coverage" in log) == (family in LOCATED)
+    assert family not in LOCATED or log["total_coverage"][-1] >= log["queue_coverage"][-1] > 0
 
 
 def test_resuming_a_finished_run_changes_nothing(family, trained):
@@ -125,11 +133,12 @@ def test_it_is_measured_by_a_task(family, trained):
     assert len(found.returns) == trained.config.objective.skills.count
 
 
-def test_it_is_plotted(trained, tmp_path, capsys):
+def test_it_is_plotted(family, trained, tmp_path, capsys):
     main(["plot", str(trained.folder), "--out", str(tmp_path)])
     names = {path.rpartition("/")[2] for path in capsys.readouterr().out.split()}
     assert {"evaluation.png", "metrics.png"} <= names
     assert ("trajectories.png" in names) == (trained.layout is not None)
+    assert ("paths.png" in names) == (family in LOCATED)
 
 
 def test_it_is_filmed(trained, tmp_path, capsys):
@@ -184,8 +193,7 @@ def test_a_report_shows_all_of_it(family, trained, finetuned, scratch, tmp_path,
     rows = (tmp_path / "report" / "scores.csv").read_text()
     assert scratch.config.backbone.label in rows
     assert "DIAYN" in rows
-    if trained.layout is not None:
-        assert "coverage" in rows
+    assert ("coverage" in rows) == (trained.layout is not None or family in LOCATED)
 
 
 def _toml(table, prefix=""):

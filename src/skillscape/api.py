@@ -132,10 +132,19 @@ def load_seeds(folder: str | Path) -> list[Run]:
     return each_possible(run_folders(Path(folder)), Run)
 
 
-def evaluate(source: Source, *, task: str | None = None, episodes: int | None = None, seed: int = 0) -> Evaluation:
+def evaluate(
+    source: Source,
+    *,
+    task: str | None = None,
+    episodes: int | None = None,
+    coverage_episodes: int | None = None,
+    seed: int = 0,
+) -> Evaluation:
     """Measure the newest policy of a run; see ``evaluation.evaluators.evaluate``."""
     trust(task or "")
-    return evaluators.evaluate(load(source), task=task, episodes=episodes, seed=seed)
+    return evaluators.evaluate(
+        load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, seed=seed
+    )
 
 
 def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> Float[ndarray, "k r t 2"]:

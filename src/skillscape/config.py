@@ -36,6 +36,9 @@ class EvaluationConfig:
     """Environment steps between two evaluations, which also write a checkpoint."""
     episodes: Annotated[int, _EPISODES] = 10
     """Episodes per evaluation, 1 to 10,000: per skill in a maze without a task, else in total."""
+    coverage_episodes: Annotated[int, Range("between 0 and 10,000", 0, 10_000)] = 0
+    """Deterministic episodes counted by policy state coverage, 0 to 10,000, split equally among the skills, at least
+    one each; 48 in METRA's protocol. 0 counts the episodes of the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class RunConfig:
     """Standard deviation of Gaussian observation noise, in pre-training only."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
+    env_position: tuple[int, ...] = ()
+    """Entries of the observation that are coordinates of the body, for environments that do not give them."""
     copies: Annotated[int, Range("between 1 and 256", 1, 256)] = 1
     """Number of environment copies stepped in parallel on the host."""
     definition: Mapping[str, Any] | None = None
@@ -97,6 +102,11 @@ class RunConfig:
         """The layout of a maze whose states are positions; None elsewhere."""
         return self.family.layout(self.env, self.definition)
 
+    @property
+    def measures_positions(self) -> bool:
+        """Whether the run is measured by where the body goes: without a task, and not in a maze, which has its own."""
+        return self.phase == "pretrain" and self.layout is None
+
     @cached_property
     def reward(self) -> Objective[Any]:
         """The objective whose reward is maximised: the method in pre-training, else the task reward."""
@@ -123,11 +133,20 @@ class RunConfig:
 
     def make_env(self) -> JaxEnv | HostEnv:
         """A new copy of the environment."""
-        return make_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
+        return make_env(self.env, self.task, **self._env_options)
 
     def host_env(self) -> HostEnv:
         """A new copy of the environment that is stepped on the host."""
-        return host_env(self.env, self.task, noise=self.noise, kwargs=self.env_kwargs, definition=self.definition)
+        return host_env(self.env, self.task, **self._env_options)
+
+    @property
+    def _env_options(self) -> dict[str, Any]:
+        return {
+            "noise": self.noise,
+            "position": self.env_position,
+            "kwargs": self.env_kwargs,
+            "definition": self.definition,
+        }
 
     def spec(self) -> EnvSpec:
         """Shapes of the environment, which is built to read them."""
@@ -213,6 +232,7 @@ class RunConfig:
             "backbone": _named(self.backbone),
             "evaluation": asdict(self.evaluation),
             "snapshots": list(self.snapshots),
+            "env_position": list(self.env_position),
         }
 
     @staticmethod

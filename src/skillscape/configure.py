@@ -21,7 +21,7 @@ Overrides: TypeAlias = Mapping[str, Any]
 """Names of settings with the values that replace the preset's."""
 Method: TypeAlias = str | Objective[Any]
 BackboneChoice: TypeAlias = str | Backbone[Any, Any] | Overrides
-RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "copies", "snapshots", "finetuning_steps")
+RUN_SETTINGS = ("steps", "seed", "noise", "env_kwargs", "env_position", "copies", "snapshots", "finetuning_steps")
 
 
 def pretraining(
@@ -199,7 +199,7 @@ def _from_preset(
         objective=settings.objective,
         backbone=settings.backbone,
         steps=settings.steps,
-        evaluation=EvaluationConfig(settings.evaluate_every, settings.evaluation_episodes),
+        evaluation=EvaluationConfig(settings.evaluate_every, settings.evaluation_episodes, settings.coverage_episodes),
         definition=_definition(env),
         snapshots=settings.snapshots if phase == "pretrain" else (),
         finetuning_steps=settings.finetuning_steps,
@@ -213,7 +213,10 @@ def _with(
     for name in overrides:
         if name not in RUN_SETTINGS:
             raise TypeError(f"{name!r} is not a setting of a run; known are {', '.join(RUN_SETTINGS)}.")
-    config = replace(config, **{name: value for name, value in overrides.items() if value is not None})
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if "env_position" in given:
+        given["env_position"] = tuple(given["env_position"])
+    config = replace(config, **given)
     if isinstance(backbone, Backbone):
         config = replace(config, backbone=backbone)
     elif isinstance(backbone, Mapping):

@@ -31,7 +31,7 @@ class TrainOptions(LaunchOptions, total=False):
     backbone: BackboneChoice | None
     """Name ("ppo", "ddpg", "sac", "dreamer"), settings in place of the preset's, or a ``Backbone``."""
     evaluation: Overrides | None
-    """Settings in place of the preset's: ``every``, ``episodes``."""
+    """Settings in place of the preset's: ``every``, ``episodes``, ``coverage_episodes``."""
     steps: int | None
     seed: int
     env_kwargs: Mapping[str, Any]
@@ -44,6 +44,8 @@ class PretrainOptions(TrainOptions, total=False):
     objective: Objective[Any] | Overrides | None
     """Settings of the method in place of the preset's, such as ``{"number_of_skills": 5}``; or an ``Objective``."""
     noise: float
+    env_position: Sequence[int]
+    """Entries of the observation that are coordinates of the body, counted from 0; for gym/ID."""
     snapshots: tuple[int, ...] | None
     finetuning_steps: int | None
 

@@ -14,8 +14,8 @@ Metrics: TypeAlias = dict[str, Float[Array, ""]]
 RandomKey: TypeAlias = Key[Array, ""]
 """One typed JAX random key."""
 
-Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels"]
-"""Whose settings apply: mazes or URLB, each from numbers or from images."""
+Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels", "locomotion"]
+"""Whose settings apply: mazes or URLB, each from numbers or from images, or METRA's locomotion."""
 
 
 class Spec(NamedTuple):
@@ -32,16 +32,26 @@ class EnvSpec(NamedTuple):
     """Sizes of an environment. Actions are always in [-1, 1]; environments scale them to their own units.
 
     Observations of three dimensions are images, uint8 [height, width, channel]; all others are float32 vectors.
+    ``goal_dim``: the last entries of the observation that only a task shows, its goal; 0 without a task.
     """
 
     obs_shape: tuple[int, ...]
     action_dim: int
     horizon: int
+    goal_dim: int = 0
 
     @property
     def is_image(self) -> bool:
         """Whether observations are images."""
         return len(self.obs_shape) == 3
+
+    @property
+    def without_goal(self) -> "EnvSpec":
+        """The sizes that the same environment has without a task."""
+        if not self.goal_dim:
+            return self
+        (width,) = self.obs_shape
+        return EnvSpec((width - self.goal_dim,), self.action_dim, self.horizon)
 
 
 class Experience(NamedTuple):

@@ -14,6 +14,7 @@ from skillscape.envs.registry import families, family_of, host_env, make_env, re
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.errors import Notice, UserError
 from skillscape.registry import Registry
+from skillscape.types import EnvSpec
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_domain_without_a_task_is_its_primal_one(domain):
     rewards = {}
     for task in (None, domain.primal_task, domain.tasks[-1]):
         env = make_env(domain.name, task)
-        assert env.spec == ((domain.obs_size,), domain.action_size, domain.horizon)
+        assert env.spec == EnvSpec((domain.obs_size,), domain.action_size, domain.horizon)
         env.reset(3)
         rewards[task] = env.step(still).reward
     assert rewards[None] == rewards[domain.primal_task] != rewards[domain.tasks[-1]]

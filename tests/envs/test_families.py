@@ -32,6 +32,10 @@ class Case(NamedTuple):
     def simulated(self):
         return self.family.startswith("urlb")
 
+    @property
+    def of_gymnasium(self):
+        return self.family == "locomotion"
+
 
 WALKER = ("walker_stand", "walker_walk", "walker_run", "walker_flip")
 CASES = (
@@ -60,6 +64,15 @@ CASES = (
         HostEnv,
         default="gym/toys:Pictured-v0",
     ),
+    Case("locomotion", "ant", ("ant_multi_goals",), "locomotion", "ant", HostEnv, default="ant_multi_goals"),
+    Case(
+        "locomotion",
+        "half_cheetah",
+        ("half_cheetah_goal", "half_cheetah_hurdle"),
+        "locomotion",
+        "half_cheetah",
+        HostEnv,
+    ),
     Case("gym", "gym/toys:Seen-v0", ("gym/toys:Seen-v0",), "urlb", "toys-Seen-v0", HostEnv, default="gym/toys:Seen-v0"),
 )
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.env for case in CASES])
@@ -69,7 +82,10 @@ def need(case, *, rendering):
     """Skip what this machine cannot make or render."""
     if case.simulated:
         pytest.importorskip("dm_control")
-    if case.simulated and (rendering or case.env != "walker"):
+    if case.of_gymnasium:
+        pytest.importorskip("mujoco")
+        pytest.importorskip("imageio")
+    if (case.simulated and case.env != "walker") or (rendering and (case.simulated or case.of_gymnasium)):
         try:
             rendering_backend()
         except UserError as error:

@@ -11,11 +11,12 @@ from gymnasium import spaces
 from skillscape.envs.gymnasium_adapter import DEFAULT_HORIZON, make_gymnasium
 from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
+from skillscape.types import EnvSpec
 
 
 def test_sizes_and_types(make):
     env = make(limit=7)
-    assert env.spec == ((2,), 2, 7)
+    assert env.spec == EnvSpec((2,), 2, 7)
     obs = env.reset(3)
     assert (obs.dtype, obs.shape) == (np.float32, (2,))
     step = env.step(np.zeros(2, np.float32))
@@ -137,7 +138,7 @@ def test_a_module_can_register_its_own(tmp_path, monkeypatch):
     assert "private_module" not in sys.modules
     assert trust("gym/private_module:Private-v0")
     try:
-        assert make_gymnasium("private_module:Private-v0").spec == ((3,), 1, DEFAULT_HORIZON)
+        assert make_gymnasium("private_module:Private-v0").spec == EnvSpec((3,), 1, DEFAULT_HORIZON)
     finally:
         gymnasium.registry.pop("Private-v0", None)
         sys.modules.pop("private_module", None)
@@ -145,7 +146,7 @@ def test_a_module_can_register_its_own(tmp_path, monkeypatch):
 
 def test_a_real_environment():
     env = make_gymnasium("Pendulum-v1")
-    assert env.spec == ((3,), 1, 200)
+    assert env.spec == EnvSpec((3,), 1, 200)
     actions = np.random.default_rng(0).uniform(-1, 1, (200, 1)).astype(np.float32)
     episodes = []
     for seed in (8, 9, 8):

@@ -45,7 +45,7 @@ class Counter(JaxEnv):
 
 def test_an_episode_is_the_same_as_by_hand():
     env, key = HostJaxEnv(Counter()), jax.random.key(4)
-    assert env.spec == ((2, 2, 1), 1, 5)
+    assert env.spec == EnvSpec((2, 2, 1), 1, 5)
     obs = env.reset(4)
     assert (obs.dtype, obs.shape, obs.max()) == (np.uint8, (2, 2, 1), 0)
     assert env.state["reward"] == jax.random.uniform(key)

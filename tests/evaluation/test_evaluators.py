@@ -26,16 +26,26 @@ class FakeRunner:
 
     calls: list
     closed: int
+    walks = None
+    """Positions [t + 1, p] of an episode as a function of skill and seed; None where the environment tells none."""
 
-    def __init__(self, envs, backbone):
+    def __init__(self, envs, backbone, unread=0):
         self._envs = envs
+        self.size = len(envs)
+        self.unread = unread
 
     def run(self, policy, skills, seeds):
-        assert len(skills) == len(seeds) == len(self._envs)
+        assert len(skills) == len(seeds) <= len(self._envs)
         FakeRunner.calls.append((np.array(skills), list(seeds)))
         index = np.argmax(skills, axis=1) if skills.shape[1] else np.zeros(len(seeds))
         states = [np.full((5, 3), 100.0 * skill) + seed % 7 for skill, seed in zip(index, seeds, strict=True)]
-        return Episodes(10.0 * index + np.arange(len(seeds)) % 2, np.full(len(seeds), 20.0), states)
+        return Episodes(
+            10.0 * index + np.arange(len(seeds)) % 2, np.full(len(seeds), 20.0), states, self._positions(index, seeds)
+        )
+
+    def _positions(self, index, seeds):
+        walks = type(self).walks
+        return walks and [walks(skill, seed) for skill, seed in zip(index, seeds, strict=True)]
 
     def close(self):
         FakeRunner.closed += len(self._envs)
@@ -102,6 +112,55 @@ def test_a_method_without_skills_is_one_policy(tmp_path, calls):
     assert len(set(seeds)) == 3
     assert measures["return_best"] == measures["return_worst"] == measures["return"]
     assert "skill_accuracy" not in measures
+
+
+def walk(skill, seed):
+    """From the origin, a cell for each number of the skill to the right."""
+    del seed
+    return np.array([[0.5, 0.5], [0.5 + skill, 0.5]])
+
+
+@pytest.fixture
+def _walking(monkeypatch):
+    monkeypatch.setattr(FakeRunner, "walks", staticmethod(walk))
+
+
+@pytest.mark.usefixtures("_walking")
+@pytest.mark.parametrize(
+    ("counted", "runs", "stored"), [(0, [16], 1), (16, [16], 1), (20, [16], 1), (48, [16, 16, 16], 3)]
+)
+def test_positions_are_measured_on_as_many_episodes_as_asked_for(tmp_path, calls, counted, runs, stored):
+    config = replace(a_config(), evaluation=EvaluationConfig(50, 10, counted))
+    (measures,) = evaluated(tmp_path / "run", config, 50)
+    assert [len(seeds) for _, seeds in calls] == runs
+    assert measures["policy_coverage"] == 16
+    assert measures["distance"] == measures["speed"] == 7.5
+    assert measures["spread_between"] == pytest.approx(np.std(np.arange(16)))
+    assert "spread_within" not in measures
+    (path,) = (tmp_path / "run" / "rollouts").iterdir()
+    positions = np.load(path)["positions"]
+    assert positions.shape == (16, stored, 2, 2)
+    np.testing.assert_array_equal(positions[5, -1], walk(5, 0))
+    every = [pair for skills, seeds in calls for pair in zip(skills.argmax(axis=1).tolist(), seeds, strict=True)]
+    assert len(set(every)) == len(every) == 16 * stored
+    assert len({seed for _, seed in every}) == stored
+
+
+@pytest.mark.usefixtures("_walking")
+def test_coverage_of_a_continuum_draws_skills_of_its_own(tmp_path, calls):
+    config = replace(a_config("cic"), evaluation=EvaluationConfig(50, 10, 20))
+    (measures,) = evaluated(tmp_path / "run", config, 50)
+    assert [len(seeds) for _, seeds in calls] == [8, 8, 8, 4]
+    drawn = np.concatenate([skills for skills, _ in calls[1:]])
+    assert len(np.unique(drawn, axis=0)) == 20
+    assert measures["policy_coverage"] == len({int(index) for index in drawn.argmax(axis=1)} | {0})
+
+
+@pytest.mark.usefixtures("_walking")
+def test_positions_on_a_task_are_not_measured(tmp_path):
+    config = a_config(phase="finetune", task=ENV, skill="3")
+    (measures,) = evaluated(tmp_path / "run", config, 50)
+    assert list(measures) == ["return", "return_std", "length", "skill"]
 
 
 @pytest.mark.parametrize("phase", ["finetune", "train"])
@@ -217,6 +276,22 @@ def test_every_skill_is_evaluated_on_the_same_seeds(trained, calls):
     assert evaluation.measures["return"] == pytest.approx(75 + 1 / 3)
     assert (evaluation.measures["skill_accuracy"], evaluation.measures["skill_accuracy_error"]) == (1.0, 0.0)
     assert FakeRunner.closed == 3
+
+
+@pytest.mark.usefixtures("_walking")
+def test_positions_are_measured_after_training_too(trained, calls, capsys):
+    run = trained()
+    measures = evaluate(run, episodes=2).measures
+    assert (measures["policy_coverage"], measures["distance"], measures["spread_within"]) == (16, 7.5, 0)
+    assert len(calls) == 16
+    calls.clear()
+    evaluate(run, episodes=2, coverage_episodes=48, seed=5)
+    assert [seeds for _, seeds in calls[16:]] == [[7, 7]] * 8
+    assert "policy_coverage" not in evaluate(run, episodes=2, task=ENV).measures
+    main(["evaluate", str(run.folder), "--episodes", "2", "--coverage-episodes", "16"])
+    assert "policy_coverage     16.000" in capsys.readouterr().out
+    with pytest.raises(UserError, match="--coverage-episodes must be at least 0, not -1"):
+        evaluate(run, coverage_episodes=-1)
 
 
 def test_episodes_default_to_those_of_training(trained, calls):

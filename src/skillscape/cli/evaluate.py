@@ -19,7 +19,7 @@ UNITS = {"mutual_information": " nats"}
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Evaluate a run: coverage and I(S;Z) of its skills in a maze, the return of each skill on a task elsewhere."""
+    """Evaluate a run: where its skills go, the return of each skill outside mazes, and the skill accuracy of states."""
 
     run: tyro.conf.Positional[Path]
     """Run folder, with one seed or several."""
@@ -30,13 +30,18 @@ class EvaluateOptions:
     """Task whose return is measured; the run's own if not given."""
     episodes: int | None = None
     """Episodes per skill; --evaluation.episodes of the run if not given."""
+    coverage_episodes: int | None = None
+    """Deterministic episodes counted by policy state coverage, split equally among the skills, 48 in METRA's protocol;
+    0 counts those of --episodes; --evaluation.coverage-episodes of the run if not given."""
     env: str | None = None
     """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """Plot a run: learning curves; in mazes also trajectories, visitation and density maps of each skill."""
+    """Plot a run: learning curves; in mazes also trajectories, visitation and density maps of each skill; elsewhere the
+    paths of the skills, where the environment gives the position of the body.
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder, with one seed or several."""
@@ -55,7 +60,12 @@ def evaluate_command(arguments: list[str]) -> None:
     allow_run(options.run, options.env)
     allow(options.task or "")
     runs = load_seeds(options.run)
-    found = each_possible(runs, lambda run: (run, evaluate(run, task=options.task, episodes=options.episodes)))
+    asked: dict[str, Any] = {
+        "task": options.task,
+        "episodes": options.episodes,
+        "coverage_episodes": options.coverage_episodes,
+    }
+    found = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
     names = list(found[0][1].measures)
     summaries = {name: summarise_measured([each.measures[name] for _, each in found]) for name in names}
     if options.json:

@@ -22,6 +22,7 @@ SWITCHES = ("--resume", "--force")
 BackboneFlag = Annotated[str | None, tyro.conf.arg(name="backbone")]
 EnvNoise = Annotated[float, tyro.conf.arg(name="env.noise")]
 EnvKwargs = Annotated[tuple[str, ...], tyro.conf.arg(name="env.kwargs", metavar="KEY=VALUE")]
+EnvPosition = Annotated[tuple[int, ...], tyro.conf.arg(name="env.position", metavar="ENTRY")]
 EnvCopies = Annotated[int, tyro.conf.arg(name="env.copies")]
 
 
@@ -48,7 +49,7 @@ class NewRunOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Options of the commands that start a run from scratch."""
 
     env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, gym/ID, …; `skillscape envs` lists them."""
+    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, ant, gym/ID; `skillscape envs` lists them."""
     kwargs: EnvKwargs = ()
     """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
     copies: EnvCopies = 1
@@ -74,6 +75,9 @@ class PretrainOptions(
     """Hyper-parameters of the method."""
     noise: EnvNoise = 0.0
     """Standard deviation σ of Gaussian noise added to the observations; not available in maze/NAME."""
+    position: EnvPosition = ()
+    """Entries of the observation that are coordinates of the body, counted from 0: coverage, distance and speed of a
+    gym/ID environment are measured there. Other environments give the position themselves."""
     steps: Count | None = None
     """Environment steps of the whole run; the preset's budget if not given, or with --resume the run's own."""
     snapshots: tuple[Count, ...] = ()
@@ -89,7 +93,7 @@ class TrainOptions(NewRunOptions[BackboneOptions, EvaluationOptions]):
     task: str | None = None
     """Task of the environment, such as walker_walk or reach; optional where the environment has a default."""
     steps: Count | None = None
-    """Environment steps of the whole run; the preset's fine-tuning budget if not given, or with --resume the run's own."""
+    """Environment steps of the whole run; the preset's fine-tuning budget if not given, with --resume the run's own."""
     out: Path | None = None
     """Run folder; runs/BACKBONE-TASK if not given."""
 
@@ -146,10 +150,19 @@ def pretrain_command(arguments: list[str]) -> None:
         args=rest,
         prog=f"skillscape pretrain {method}",
         default=PretrainOptions(
-            objective=base.objective, noise=base.noise, snapshots=base.snapshots, **_new_run_defaults(base)
+            objective=base.objective,
+            noise=base.noise,
+            position=base.env_position,
+            snapshots=base.snapshots,
+            **_new_run_defaults(base),
         ),
     )
-    parts = {"objective": options.objective, "noise": options.noise, "snapshots": options.snapshots}
+    parts = {
+        "objective": options.objective,
+        "noise": options.noise,
+        "env_position": options.position,
+        "snapshots": options.snapshots,
+    }
     _train(_new_runs(base, options, **parts), options, out, "`skillscape evaluate {}`")
 
 

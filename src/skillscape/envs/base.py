@@ -60,6 +60,11 @@ class JaxEnv(ABC):
     def step(self, state: PyTree, action: Float[Array, " a"], key: RandomKey) -> tuple[PyTree, Timestep]:
         """Take one step with an action in [-1, 1]."""
 
+    def position(self, state: PyTree) -> Float[Array, " p"] | None:
+        """Coordinates of the body in a state, in the environment's unit of length; None where it does not tell them."""
+        del state
+        return None
+
 
 class HostStep(NamedTuple):
     """Outcome of a ``HostEnv`` step; ``obs`` is the state it led to, also at the end of an episode.
@@ -92,6 +97,15 @@ class HostEnv(ABC):
     @abstractmethod
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
         """Take an action in [-1, 1]; an episode that has ended must be reset first."""
+
+    @property
+    def position(self) -> Float[np.ndarray, " p"] | None:
+        """Coordinates of the body, in the environment's unit of length, without observation noise; always a new array.
+
+        None where the environment does not tell them: then it is None at every moment, and otherwise at none, not even
+        before the first reset.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

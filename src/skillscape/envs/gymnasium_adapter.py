@@ -105,6 +105,11 @@ class GymnasiumEnv(HostEnv):
         return HostStep(self._observation(obs), float(number), terminated, truncated)
 
     @property
+    def simulator(self) -> Any:  # noqa: ANN401  (whatever class the environment has)
+        """The environment itself, without Gymnasium's wrappers."""
+        return self._inner.unwrapped
+
+    @property
     def steps_per_second(self) -> float:
         """The environment's render_fps, or a default."""
         with _as_fault(self._identifier, "when it was asked for its render_fps"):

@@ -50,6 +50,7 @@ class HostJaxEnv(HostEnv):
     """
 
     def __init__(self, env: JaxEnv) -> None:
+        self._env = env
         self._functions = compile_env(env)
         self._spec = env.spec
         self.state: PyTree = None
@@ -82,6 +83,15 @@ class HostJaxEnv(HostEnv):
         if terminated:
             self._count = self._spec.horizon
         return HostStep(np.array(obs), reward, bool(terminated), truncated)
+
+    @property
+    def position(self) -> Float[np.ndarray, " p"] | None:
+        """Where the ``JaxEnv`` says that the body is; zeros before the first reset."""
+        if self.state is None:
+            shape = jax.eval_shape(lambda key: self._env.position(self._env.reset(key)), jax.random.key(0))
+            return None if shape is None else np.zeros(shape.shape, shape.dtype)
+        position = self._env.position(self.state)
+        return None if position is None else np.array(position)
 
     def close(self) -> None:
         """End the episode; there is nothing else to free."""

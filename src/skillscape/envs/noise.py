@@ -17,7 +17,8 @@ class NoisyEnv(HostEnv):
     """Wraps an environment and adds N(0, std²) to every entry of every observation.
 
     In images a std of 1 spans black to white; the result is rounded and clipped to uint8. The noise is a function of
-    the episode's seed and the step, so episodes stay bit-exactly reproducible. States and rewards are unchanged.
+    the episode's seed and the step, so episodes stay bit-exactly reproducible. States, positions and rewards are
+    unchanged.
     """
 
     def __init__(self, inner: HostEnv, std: float) -> None:
@@ -39,6 +40,11 @@ class NoisyEnv(HostEnv):
         """Take one step of the wrapped environment."""
         step = self._inner.step(action)
         return step._replace(obs=self._add_noise(step.obs))
+
+    @property
+    def position(self) -> Float[np.ndarray, " p"] | None:
+        """Where the wrapped environment says that the body is: without noise."""
+        return self._inner.position
 
     def close(self) -> None:
         """Close the wrapped environment."""

@@ -1,9 +1,11 @@
 """Environments by ID: finds the family that owns an ID and makes its environment, noisy or on the host as asked."""
 
 import math
+from collections.abc import Sequence
 
 from skillscape.envs.base import NO_KWARGS, Definition, EnvFamily, HostEnv, JaxEnv, Kwargs
 from skillscape.envs.host_adapter import HostJaxEnv
+from skillscape.envs.located import LocatedEnv
 from skillscape.envs.noise import NoisyEnv
 from skillscape.errors import UserError, choose
 from skillscape.registry import Registry
@@ -35,29 +37,43 @@ def family_of(env_id: str) -> EnvFamily:
 
 
 def make_env(
-    env_id: str, task: str | None = None, *, noise: float = 0, kwargs: Kwargs = NO_KWARGS, definition: Definition = None
+    env_id: str,
+    task: str | None = None,
+    *,
+    noise: float = 0,
+    position: Sequence[int] = (),
+    kwargs: Kwargs = NO_KWARGS,
+    definition: Definition = None,
 ) -> JaxEnv | HostEnv:
     """The environment of an ID with the reward of a task; see ``EnvFamily.make`` for the other arguments.
 
     ``noise``: standard deviation of Gaussian observation noise in the observation's units, where 1 spans black to
-    white in images. A ``JaxEnv``, which is compiled into the training loop, supports none.
+    white in images. ``position``: entries of the observation that are the position of the body, see ``LocatedEnv``.
+    A ``JaxEnv``, which is compiled into the training loop, supports neither.
     """
     env = _make(env_id, task, noise, kwargs, definition)
     if isinstance(env, HostEnv):
-        return _noisy(env, noise)
-    if noise:
-        raise UserError(
-            f"--env.noise is for walker, quadruped, jaco, gym/ID and images, not for {env_id}: leave it out."
-        )
+        return _wrapped(env_id, env, noise, position)
+    for flag, given in (("--env.noise", noise), ("--env.position", position)):
+        if given:
+            raise UserError(
+                f"{flag} is for walker, quadruped, jaco, gym/ID and images, not for {env_id}: leave it out."
+            )
     return env
 
 
 def host_env(
-    env_id: str, task: str | None = None, *, noise: float = 0, kwargs: Kwargs = NO_KWARGS, definition: Definition = None
+    env_id: str,
+    task: str | None = None,
+    *,
+    noise: float = 0,
+    position: Sequence[int] = (),
+    kwargs: Kwargs = NO_KWARGS,
+    definition: Definition = None,
 ) -> HostEnv:
-    """``make_env`` as a ``HostEnv`` in every case, which also supports noise in every case."""
+    """``make_env`` as a ``HostEnv`` in every case, which also supports noise and positions in every case."""
     env = _make(env_id, task, noise, kwargs, definition)
-    return _noisy(HostJaxEnv(env) if isinstance(env, JaxEnv) else env, noise)
+    return _wrapped(env_id, HostJaxEnv(env) if isinstance(env, JaxEnv) else env, noise, position)
 
 
 def _make(env_id: str, task: str | None, noise: float, kwargs: Kwargs, definition: Definition) -> JaxEnv | HostEnv:
@@ -66,5 +82,12 @@ def _make(env_id: str, task: str | None, noise: float, kwargs: Kwargs, definitio
     return family_of(env_id).make(env_id, task, kwargs=kwargs, definition=definition)
 
 
-def _noisy(env: HostEnv, noise: float) -> HostEnv:
+def _wrapped(env_id: str, env: HostEnv, noise: float, position: Sequence[int]) -> HostEnv:
+    """The environment with what was asked for; a position is read before noise is added."""
+    if position:
+        try:
+            env = LocatedEnv(env_id, env, position)
+        except UserError:
+            env.close()
+            raise
     return NoisyEnv(env, noise) if noise else env

@@ -2,7 +2,7 @@
 
 In a maze without a task: stochastic episodes of every skill from the fixed start, measured by coverage, reach and skill
 discriminability. Everywhere else: returns of deterministic episodes, of every skill in pre-training and of the acting
-skill on a task.
+skill on a task. Where the environment tells the position of a body, pre-training is also measured by where it goes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +16,7 @@ from skillscape.config import RunConfig
 from skillscape.envs.mazes.maze import Maze
 from skillscape.envs.mazes.render import MazeRenderer
 from skillscape.errors import Unwritable, UserError
+from skillscape.evaluation.coverage import PositionMeasures, as_array, counted_paths, measure_positions
 from skillscape.evaluation.mazes import measure, rollouts_per_skill
 from skillscape.evaluation.returns import EpisodeRunner
 from skillscape.evaluation.rollouts import SAMPLED_SKILLS, skill_rollouts
@@ -60,8 +61,11 @@ def evaluating(
         if not runners:
             envs = [run.config.host_env() for _ in range(len(evaluated) * number)]
             runners.append(EpisodeRunner(envs, config.backbone))
-        seeds = [int(seed) for seed in np.random.SeedSequence([config.seed, 0xE7A1, step]).generate_state(number) >> 1]
-        episodes = runners[0].run(params, np.repeat(evaluated, number, axis=0), seeds * len(evaluated))
+
+        def seeds(number: int) -> list[int]:
+            return [int(one) for one in np.random.SeedSequence([config.seed, 0xE7A1, step]).generate_state(number) >> 1]
+
+        episodes = runners[0].run(params, np.repeat(evaluated, number, axis=0), seeds(number) * len(evaluated))
         length = float(episodes.lengths.mean())
         if skills is None:
             mean, std = float(episodes.returns.mean()), float(episodes.returns.std())
@@ -73,7 +77,15 @@ def evaluating(
             [episodes.states[first : first + number] for first in range(0, len(episodes.states), number)]
         )
         measures = {"return": float(returns.mean()), **best, "length": length}
-        return measures if accuracy is None else {**measures, "skill_accuracy": accuracy.value}
+        measures |= {} if accuracy is None else {"skill_accuracy": accuracy.value}
+        if episodes.positions is None or not config.measures_positions:
+            return measures
+        own = [episodes.positions[first : first + number] for first in range(0, len(episodes.positions), number)]
+        space, counted = config.reward.skills, config.evaluation.coverage_episodes
+        paths = counted_paths(runners[0], params, space, own, counted, seeds)
+        _save_rollouts(run, step, as_array(paths))
+        found = measure_positions(own, paths)._asdict()
+        return measures | {name: value for name, value in found.items() if value is not None}
 
     try:
         yield evaluate
@@ -114,7 +126,7 @@ def maze_measures(config: RunConfig, positions: Float[np.ndarray, "k r t 2"]) ->
     return measure(positions, config.layout)._asdict()
 
 
-def _save_rollouts(run: Run, step: int, positions: Float[np.ndarray, "k r t 2"]) -> None:
+def _save_rollouts(run: Run, step: int, positions: Float[np.ndarray, "k r t p"]) -> None:
     """Write rollouts/STEP.npz atomically: a reader finds the whole file or none, whenever the process is killed."""
     path = run.folder / "rollouts" / f"{step:012d}.npz"
     temporary = path.with_suffix(".partial")
@@ -131,12 +143,20 @@ def _save_rollouts(run: Run, step: int, positions: Float[np.ndarray, "k r t 2"])
         ) from error
 
 
-def evaluate(run: Run, *, task: str | None = None, episodes: int | None = None, seed: int = 0) -> Evaluation:
+def evaluate(
+    run: Run,
+    *,
+    task: str | None = None,
+    episodes: int | None = None,
+    coverage_episodes: int | None = None,
+    seed: int = 0,
+) -> Evaluation:
     """Measure the newest policy of a run with ``episodes`` episodes per skill, by default as many as in training.
 
     A pre-training in a maze is measured by ``evaluation.mazes`` on stochastic episodes. Everywhere else, and with a
     ``task``, the measures are the returns of deterministic episodes, on the same seeds for every skill, and the skill
-    accuracy of their states.
+    accuracy of their states; in pre-training also where the body goes, see ``evaluation.coverage``, with as many
+    ``coverage_episodes`` as in training unless told otherwise.
     """
     in_maze = has_maze_measures(run.config) and task is None
     least = 2 if in_maze else 1  # accuracy is measured on held-out episodes
@@ -146,10 +166,14 @@ def evaluate(run: Run, *, task: str | None = None, episodes: int | None = None, 
         trained = run.trained_policy()
         positions = maze_rollouts(run.config, run.spec, trained.params, per_skill=episodes, seed=seed)
         return Evaluation(trained.step, maze_measures(run.config, positions), {})
-    return _evaluate_returns(run, task, episodes, seed)
+    if coverage_episodes is not None and coverage_episodes < 0:
+        raise UserError(f"--coverage-episodes must be at least 0, not {coverage_episodes}.")
+    return _evaluate_returns(run, task, episodes, coverage_episodes, seed)
 
 
-def _evaluate_returns(run: Run, task: str | None, episodes: int | None, seed: int) -> Evaluation:
+def _evaluate_returns(
+    run: Run, task: str | None, episodes: int | None, coverage_episodes: int | None, seed: int
+) -> Evaluation:
     config = replace(run.config, noise=0.0, task=run.config.task if task is None else run.config.named_task(task))
     trained = run.trained_policy()
     number = episodes or config.evaluation.episodes
@@ -163,12 +187,22 @@ def _evaluate_returns(run: Run, task: str | None, episodes: int | None, seed: in
         vector = trained.skill
         finetuned = next((name for name, skill in skills.items() if np.array_equal(skill, vector)), "fine-tuned")
         skills = skills if finetuned in skills else {finetuned: vector, **skills}
-    runner = EpisodeRunner([config.host_env() for _ in range(number)], config.backbone)
+    envs = [config.host_env() for _ in range(number)]
+    # A policy that was trained without the task does not read its goal.
+    unread = envs[0].spec.goal_dim if run.config.task is None else 0
+    runner = EpisodeRunner(envs, config.backbone, unread)
+    positions: PositionMeasures | None = None
     try:
+        _check_observation(trained.spec, envs[0].spec, unread, config)
         by_skill = {
             name: runner.run(trained.params, np.repeat(skill[None], number, axis=0), range(seed, seed + number))
             for name, skill in skills.items()
         }
+        own = [batch.positions for batch in by_skill.values() if batch.positions is not None]
+        if own and task is None and config.measures_positions:
+            counted = config.evaluation.coverage_episodes if coverage_episodes is None else coverage_episodes
+            paths = counted_paths(runner, trained.params, space, own, counted, lambda count: range(seed, seed + count))
+            positions = measure_positions(own, paths)
     finally:
         runner.close()
     means = {name: float(batch.returns.mean()) for name, batch in by_skill.items()}
@@ -179,9 +213,20 @@ def _evaluate_returns(run: Run, task: str | None, episodes: int | None, seed: in
         "return_worst": min(means.values()),
         "skill_accuracy": accuracy,
         "skill_accuracy_error": error,
+        **({} if positions is None else positions._asdict()),
     }
     returns = {name: batch.returns.tolist() for name, batch in by_skill.items()}
     return Evaluation(trained.step, measures, returns, finetuned)
+
+
+def _check_observation(trained: EnvSpec, shown: EnvSpec, unread: int, config: RunConfig) -> None:
+    """Refuse the policy of one task on another whose goal it cannot read."""
+    read = (*shown.obs_shape[:-1], shown.obs_shape[-1] - unread)
+    if read != trained.obs_shape:
+        raise UserError(
+            f"The policy reads observations of shape {trained.obs_shape}, and {config.task} shows {shown.obs_shape}: "
+            "measure it by the task that it was trained on."
+        )
 
 
 def named_skills(space: SkillSpace, sampled: int = DRAWN_SKILLS) -> dict[str, Float[np.ndarray, " z"]]:

@@ -17,20 +17,23 @@ SAMPLED_STATES = 50
 
 
 class Episodes(NamedTuple):
-    """Returns and lengths of e episodes, and a sample of the states each visited."""
+    """Returns and lengths of e episodes, a sample of the states each visited, and all positions of the body."""
 
     returns: Float[np.ndarray, " e"]
     lengths: Float[np.ndarray, " e"]
     states: list[Shaped[np.ndarray, "m ..."]]
+    positions: list[Float[np.ndarray, "t p"]] | None
+    """Of every state, the first included; None where the environment does not tell them."""
 
 
 class EpisodeRunner:
     """Runs deterministic episodes of a policy, each with a fixed skill."""
 
-    def __init__(self, envs: Sequence[HostEnv], backbone: Backbone[Any, Any]) -> None:
-        """``envs``: one environment per parallel episode."""
+    def __init__(self, envs: Sequence[HostEnv], backbone: Backbone[Any, Any], unread: int = 0) -> None:
+        """``envs``: one environment per parallel episode; ``unread``: last entries that the policy does not read."""
         self._envs = list(envs)
         self._backbone = backbone
+        self._unread = unread
         self._act = compiled_act(backbone, False)
 
     def run(
@@ -40,12 +43,14 @@ class EpisodeRunner:
         seeds: Sequence[int],
         on_step: Callable[[int, bool], None] = lambda _step, _done: None,
     ) -> Episodes:
-        """One episode per environment, with its row of ``skills`` and its seed.
+        """One episode for each row of ``skills`` and its seed, at most as many as there are environments.
 
         ``on_step``: called with (0, False) after the reset, and with (step, done) after every step of an environment.
         """
-        rows = len(self._envs)
-        obs = np.stack([env.reset(seed) for env, seed in zip(self._envs, seeds, strict=True)])
+        rows = len(skills)
+        envs = self._envs[:rows]
+        obs = np.stack([env.reset(seed) for env, seed in zip(envs, seeds, strict=True)])
+        positions = [[] if (start := env.position) is None else [start] for env in envs]
         on_step(0, False)
         stride = max(1, self._envs[0].spec.horizon // SAMPLED_STATES)
         skill = jnp.asarray(skills)
@@ -54,10 +59,13 @@ class EpisodeRunner:
         returns, lengths, running = np.zeros(rows), np.zeros(rows), np.ones(rows, bool)
         states: list[list[Shaped[np.ndarray, "..."]]] = [[] for _ in range(rows)]
         while running.any():
-            actions, carry = self._act(params, carry, obs, skill, key)
+            read = obs[:, : obs.shape[1] - self._unread] if self._unread else obs
+            actions, carry = self._act(params, carry, read, skill, key)
             actions = np.asarray(actions)
             for row in np.flatnonzero(running):
-                step = self._envs[row].step(actions[row])
+                step = envs[row].step(actions[row])
+                if positions[row] and (position := envs[row].position) is not None:
+                    positions[row].append(position)
                 obs[row] = step.obs
                 returns[row] += step.reward
                 lengths[row] += 1
@@ -65,7 +73,13 @@ class EpisodeRunner:
                 if lengths[row] % stride == 0 or not running[row]:
                     states[row].append(np.array(step.obs))
                 on_step(int(lengths[row]), not running[row])
-        return Episodes(returns, lengths, [np.stack(episode) for episode in states])
+        located = [np.stack(path) for path in positions] if positions[0] else None
+        return Episodes(returns, lengths, [np.stack(episode) for episode in states], located)
+
+    @property
+    def size(self) -> int:
+        """Number of environments."""
+        return len(self._envs)
 
     def close(self) -> None:
         """Close the environments."""

@@ -145,10 +145,14 @@ class ConstrainedSteps(LatentSteps[State]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """Outside mazes the paper's settings: one skill per episode, since the constraint is on single steps."""
+        """Outside mazes the papers' settings: one skill per episode, since the constraint is on single steps.
+
+        On the ant, skills are directions with two entries, as in the papers of this line.
+        """
         if scale.benchmark == "maze":
             return cls()
         return cls(
+            skill_kind="continuous" if scale.env_id == "ant" else "discrete",
             number_of_skills=scale.number_of_skills,
             hidden=scale.hidden,
             learning_rate=scale.learning_rate,

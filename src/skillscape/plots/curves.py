@@ -32,11 +32,24 @@ MEASURES = {
 }
 """The measures of skills in a maze by their names in files, in the order of tables."""
 
+POSITION_MEASURES = {
+    "policy_coverage": MeasureLabel("policy coverage", "policy coverage (bins)"),
+    "total_coverage": MeasureLabel("total coverage", "total coverage of training (bins)"),
+    "queue_coverage": MeasureLabel("queue coverage", "queue coverage of training (bins)"),
+    "distance": MeasureLabel("distance", "distance (net displacement)"),
+    "speed": MeasureLabel("speed", "speed (path length per step)"),
+    "spread_within": MeasureLabel("spread within", "spread of end points within a skill"),
+    "spread_between": MeasureLabel("spread between", "spread of end points between skills"),
+    "skill_accuracy": MEASURES["skill_accuracy"],
+}
+"""The measures of the skills of a body whose position is told, likewise."""
+_LABELS = {**MEASURES, **POSITION_MEASURES}
+
 
 def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
     """Save learning curves: one axis per measure, one line per method, the 95 % bootstrap band of its mean over seeds.
 
-    curves: measure → method → (steps [m], values [s, m]); a single seed has no band. Measures of a maze get their label
+    curves: measure → method → (steps [m], values [s, m]); a single seed has no band. Measures of skills get their label
     with unit; any other key is its own label. A method has the same style in all axes. ``note`` is the title: budget
     and seeds.
     """
@@ -49,14 +62,14 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
         for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
             for method, curve in lines.items():
                 _draw_curve(axes, curve, styles[method])
-            axes.set_ylabel(MEASURES[measure].axis if measure in MEASURES else measure)
+            axes.set_ylabel(_LABELS[measure].axis if measure in _LABELS else measure)
             axes.set_xlabel("environment steps")
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.grid(axis="y", color="0.9", linewidth=0.6)
             axes.set_axisbelow(True)
             axes.margins(x=0.02)
-            if measure in MEASURES:
+            if measure in _LABELS:
                 axes.set_ylim(bottom=0.0)  # a truncated axis would exaggerate small differences
         for axes in grid[len(curves) :]:
             axes.remove()

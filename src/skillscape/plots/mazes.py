@@ -75,7 +75,7 @@ def plot_trajectories(
     draw_walls(axes, layout)
     axes.set_title(title, pad=4)
     if legend and 1 < skills <= LEGEND_SKILLS:
-        handles, columns = _skill_handles(skills), 1 if skills <= 10 else 2
+        handles, columns = skill_handles(skills), 1 if skills <= 10 else 2
         axes.legend(
             handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=columns, columnspacing=0.8, **LEGEND
         )
@@ -103,7 +103,7 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
         if shared and (skills := max(counts)) <= LEGEND_SKILLS:
             _, across = grid_shape(skills, int(columns * width / 0.4))
             # Matplotlib fills a legend column by column; numbers should be read along the rows.
-            handles = [handle for column in range(across) for handle in _skill_handles(skills)[column::across]]
+            handles = [handle for column in range(across) for handle in skill_handles(skills)[column::across]]
             figure.legend(
                 handles=handles, loc="outside lower center", ncols=across, columnspacing=0.9, borderpad=0.1, **LEGEND
             )
@@ -200,7 +200,7 @@ def _wrapped(caption: str, characters: int) -> str:
     return "\n".join(lines)
 
 
-def _skill_handles(skills: int) -> list[Line2D]:
+def skill_handles(skills: int) -> list[Line2D]:
     """Legend handles: a coloured square with the number of each skill."""
     return [
         Line2D([], [], linestyle="none", marker="s", markersize=5.5, color=tuple(colour), label=str(skill))

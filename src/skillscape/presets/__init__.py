@@ -10,6 +10,7 @@ from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.errors import choose
 from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
+from skillscape.presets.locomotion import LOCOMOTION
 from skillscape.presets.maze import MAZE
 from skillscape.presets.settings import Preset, Settings, Sized
 from skillscape.presets.urlb import URLB
@@ -22,6 +23,7 @@ TABLES: dict[str, dict[str, Preset]] = {
     "maze-pixels": MAZE_PIXELS,
     "urlb": URLB,
     "urlb-pixels": URLB_PIXELS,
+    "locomotion": LOCOMOTION,
 }
 
 
@@ -61,6 +63,7 @@ def get(
         evaluate_every=row.evaluate_every,
         evaluation_episodes=row.evaluation_episodes,
         snapshots=row.snapshots,
+        coverage_episodes=row.coverage_episodes,
     )
 
 

@@ -25,6 +25,8 @@ class Settings:
     """Episodes per evaluation; in mazes, per skill."""
     snapshots: tuple[int, ...]
     """Environment steps at which the pre-trained agent is saved."""
+    coverage_episodes: int
+    """Episodes counted by policy state coverage; 0 for those of the evaluation."""
 
 
 class Sized(NamedTuple):
@@ -44,3 +46,4 @@ class Preset:
     evaluate_every: int
     evaluation_episodes: int
     snapshots: tuple[int, ...]
+    coverage_episodes: int = 0

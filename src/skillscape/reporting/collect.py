@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from skillscape.config import RunConfig
 from skillscape.errors import UserError
@@ -117,6 +119,21 @@ def check_run(run: Run) -> None:
         if name not in log:
             raise damaged(run.folder / "evaluation.csv", f"it lacks the column {name}", AGAIN)
         _check_finite(run, log[name])
+
+
+def stored_paths(run: Run) -> Float[np.ndarray, "k r t p"]:
+    """Positions of the episodes that the newest evaluation counted, NaN after the end of an episode."""
+    files = sorted(path for path in (run.folder / "rollouts").glob("*.npz") if path.stem.isdigit())
+    if not files:
+        raise UserError(f"{run.folder} has lost its rollouts; {AGAIN}.")
+    try:
+        with np.load(files[-1], allow_pickle=False) as stored:
+            positions = np.asarray(stored["positions"], np.float64)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise damaged(files[-1], "it is not an archive of positions", AGAIN) from error
+    if positions.ndim != 4 or 0 in positions.shape or np.isinf(positions).any() or np.isnan(positions[:, :, 0]).any():
+        raise damaged(files[-1], "its positions are not those of episodes", AGAIN)
+    return positions
 
 
 # Grouping

@@ -1,4 +1,4 @@
-"""Figures of runs: learning curves and, in mazes, trajectories, visitation and the density of the objective's model."""
+"""Figures of runs: learning curves; in mazes trajectories, visitation and densities; elsewhere the paths of bodies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +12,10 @@ from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
 from skillscape.formatting import counted
-from skillscape.plots.curves import curves_figure
+from skillscape.plots.curves import POSITION_MEASURES, curves_figure
 from skillscape.plots.mazes import Panel, caption, density_figure, trajectory_figure, visitation_maps
-from skillscape.reporting.collect import learning_curves
+from skillscape.plots.paths import PathPanel, save_paths
+from skillscape.reporting.collect import learning_curves, stored_paths
 from skillscape.training.files import writing_to
 from skillscape.training.run import Run
 from skillscape.training.several import each_possible
@@ -24,11 +25,12 @@ GRID_STEP = 0.1
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the seeds of a run: the skills of a pre-training in a maze, and learning curves."""
+    """Draw the seeds of a run: where the skills of a pre-training go, and learning curves."""
     layout = runs[0].layout
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         paths = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
+        paths += _draw_paths(runs, folder)
         paths += _draw_curves(runs, folder)
     if not paths:
         raise UserError(f"{runs[0].folder} has logged nothing that can be drawn; train it further with --resume.")
@@ -59,6 +61,29 @@ def draw_model_density(run: Run, path: Path, note: str) -> list[Path]:
     title = f"Model density of each skill ({note})"
     density_figure(maps, layout, path, title, "density per unit area", shared_scale=False)
     return [path]
+
+
+def _draw_paths(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Paths of the newest evaluation of every seed, where positions were measured."""
+    measured = [
+        run for run in runs[:MAX_PANELS] if run.config.measures_positions and (run.folder / "rollouts").is_dir()
+    ]
+    if not measured:
+        return []
+    found = each_possible(measured, lambda run: (run, stored_paths(run)))
+    panels = [
+        PathPanel(f"{run.config.label} · {run.config.env} · seed {run.config.seed}", positions, _path_caption(run))
+        for run, positions in found
+    ]
+    save_paths(panels, folder / "paths.png")
+    return [folder / "paths.png"]
+
+
+def _path_caption(run: Run) -> str:
+    """Coverage and distance at the newest evaluation."""
+    log = run.evaluation()
+    shown = [name for name in ("policy_coverage", "distance") if log.get(name)]
+    return " · ".join(f"{POSITION_MEASURES[name].column} {log[name][-1]:.3g}" for name in shown)
 
 
 def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:

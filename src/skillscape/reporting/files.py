@@ -13,11 +13,11 @@ from skillscape.evaluation.scoreboard import records
 from skillscape.formatting import counted
 from skillscape.plots.curves import Curve
 from skillscape.reporting.html import build_page, plotly_script
-from skillscape.reporting.model import MazeSection, Report, TaskSection
+from skillscape.reporting.model import BodySection, MazeSection, Report, TaskSection
 from skillscape.training.files import write_text, writing_to
 
 Aggregate: TypeAlias = tuple[str, str, str, float, float | None, float | None]
-"""Method; task, maze or "N tasks"; statistic; value; ends of its 95 % interval, None for one seed."""
+"""Method; task, environment or "N tasks"; statistic; value; ends of its 95 % interval, None for one seed."""
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
@@ -42,12 +42,13 @@ def report_json(report: Report) -> dict[str, Any]:
         "unfinished": [str(folder) for folder in report.unfinished],
         "left_out": [{"run": str(folder), "reason": reason} for folder, reason in report.left_out],
         "versions": dict(report.versions),
-        "mazes": [_maze_json(section) for section in report.mazes],
+        "mazes": [_skills_json(section) for section in report.mazes],
+        "bodies": [_skills_json(section) for section in report.bodies],
         "tasks": [_task_json(section) for section in report.tasks],
     }
 
 
-def _maze_json(section: MazeSection) -> dict[str, Any]:
+def _skills_json(section: MazeSection | BodySection) -> dict[str, Any]:
     return {
         "env": section.env,
         "methods": [
@@ -86,10 +87,10 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
 
 
 def score_rows(report: Report) -> list[tuple[str, str, str, int, float]]:
-    """Method, task or maze, measure, seed, value: the rows of ``scores.csv``."""
+    """Method, task or environment, measure, seed, value: the rows of ``scores.csv``."""
     rows = [
         (panel.label, section.env, name, seed, value)
-        for section in report.mazes
+        for section in report.skills
         for panel in section.panels
         for name, summary in panel.summaries.items()
         if summary is not None
@@ -106,7 +107,7 @@ def aggregate_rows(report: Report) -> list[Aggregate]:
     """The rows of ``aggregate.csv``; measures that are undefined for a method have none."""
     rows: list[Aggregate] = [
         (panel.label, section.env, f"mean {name}", summary.mean, *(summary.interval or (None, None)))
-        for section in report.mazes
+        for section in report.skills
         for panel in section.panels
         for name, summary in panel.summaries.items()
         if summary is not None

@@ -7,7 +7,7 @@ policy makes the browser block any. Texts, behaviour and style are in ``data/``:
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.image
@@ -20,14 +20,24 @@ from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import STATISTICS
 from skillscape.evaluation.scoreboard import Scoreboard
 from skillscape.evaluation.scores import TaskScore
-from skillscape.evaluation.summary import few_seeds_note
+from skillscape.evaluation.summary import Summary, few_seeds_note
 from skillscape.formatting import counted
 from skillscape.plots.charts import Figure, curve_figure, interval_figure, profile_figure
-from skillscape.plots.curves import MEASURES
+from skillscape.plots.curves import MEASURES, POSITION_MEASURES, MeasureLabel
+from skillscape.plots.paths import PathPanel, paths_png
 from skillscape.plots.style import skill_colours
 from skillscape.reporting import markup
 from skillscape.reporting.markup import DASH, EMPTY, Html, chart, fill, join, note, small, table, tag, with_interval
-from skillscape.reporting.model import Budget, MazePanel, MazeSection, Report, TaskSection, Videos
+from skillscape.reporting.model import (
+    BodyPanel,
+    BodySection,
+    Budget,
+    MazePanel,
+    MazeSection,
+    Report,
+    TaskSection,
+    Videos,
+)
 
 VERSIONS_SHOWN = ("skillscape", "python", "jax", "numpy", "mujoco", "dm_control")
 
@@ -48,6 +58,7 @@ def build_page(report: Report, plotly: str) -> str:
     scenes: list[dict[str, Any]] = []
     sections = [
         *(_maze_section(section, charts, scenes) for section in report.mazes),
+        *(_body_section(section, charts) for section in report.bodies),
         *(_task_section(section, charts) for section in report.tasks),
         *([_video_section(report.videos)] if report.videos else []),
     ]
@@ -66,8 +77,8 @@ def build_page(report: Report, plotly: str) -> str:
 
 def facts(report: Report) -> list[tuple[str, str]]:
     """The lines under the title: name and text."""
-    places = [f"{section.env}: {counted(len(section.panels), 'method')}" for section in report.mazes]
-    budgets = [f"{panel.steps:,} steps" for section in report.mazes for panel in section.panels]
+    places = [f"{section.env}: {counted(len(section.panels), 'method')}" for section in report.skills]
+    budgets = [f"{panel.steps:,} steps" for section in report.skills for panel in section.panels]
     for section in report.tasks:
         places.append(f"{counted(len(section.tasks), 'task')}: {counted(len(section.budgets), 'method')}")
         budgets += [f"{budget.pretraining:,} + {budget.finetuning:,} steps" for budget in section.budgets.values()]
@@ -110,7 +121,7 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
     return fill(
         "maze.html",
         env=section.env,
-        table=join(_maze_table(panels), note(few_seeds_note(len(panel.seeds) for panel in panels))),
+        table=join(_measures_table(panels, MEASURES), note(few_seeds_note(len(panel.seeds) for panel in panels))),
         scene=len(scenes) - 1,
         skills=markup.legend("skill", [(str(skill), colour) for skill, colour in enumerate(colours)]),
         last=len(steps) - 1,
@@ -124,7 +135,7 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
     )
 
 
-def _maze_table(panels: Sequence[MazePanel]) -> Html:
+def _measures_table(panels: Sequence[MazePanel | BodyPanel], measures: Mapping[str, MeasureLabel]) -> Html:
     """Measures of each method. Steps and seeds are columns only where they differ, since a phone has little room."""
     budgets = {(panel.steps, len(panel.seeds)) for panel in panels}
     heads, budget = ["steps", "seeds"], EMPTY
@@ -135,11 +146,16 @@ def _maze_table(panels: Sequence[MazePanel]) -> Html:
         [
             panel.label,
             *([f"{panel.steps:,}", len(panel.seeds)] if heads else []),
-            *(with_interval(panel.summaries[name]) for name in MEASURES),
+            *(_measure(panel.summaries[name], fixed=isinstance(panel, MazePanel)) for name in measures),
         ]
         for panel in panels
     ]
-    return join(budget, table(["", *heads, *(measure.column for measure in MEASURES.values())], rows))
+    return join(budget, table(["", *heads, *(measure.column for measure in measures.values())], rows))
+
+
+def _measure(summary: Summary | None, *, fixed: bool) -> Html:
+    """A measure to two decimals, or to three digits where its unit is not known."""
+    return with_interval(summary, 2 if fixed or summary is None else _digits(abs(summary.mean)))
 
 
 def _panel(panel: MazePanel, layout: Layout) -> Html:
@@ -197,6 +213,36 @@ def _png(values: Float[np.ndarray, "h w"]) -> bytes:
         file, np.ma.masked_invalid(scaled), cmap="magma_r", vmin=0.0, vmax=1.0, origin="lower", format="png"
     )
     return file.getvalue()
+
+
+# Bodies
+
+
+def _body_section(section: BodySection, charts: list[Figure]) -> Html:
+    panels, labels = section.panels, [panel.label for panel in section.panels]
+    measured = [name for name in POSITION_MEASURES if any(panel.summaries[name] for panel in panels)]
+    curves = {
+        POSITION_MEASURES[name].axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
+        for name in measured
+    }
+    shown = {name: POSITION_MEASURES[name] for name in measured}
+    return fill(
+        "body.html",
+        env=section.env,
+        table=join(_measures_table(panels, shown), note(few_seeds_note(len(panel.seeds) for panel in panels))),
+        panels=join(*(_paths(panel) for panel in panels)),
+        methods=markup.method_legend(labels),
+        curves=join(
+            *(chart(charts, curve_figure(lines, labels, name), 300) for name, lines in curves.items() if lines)
+        ),
+    )
+
+
+def _paths(panel: BodyPanel) -> Html:
+    """The paths of one seed as a picture."""
+    picture = paths_png([PathPanel("", panel.paths, "")])
+    image = tag("img", src=markup.data_uri("image/png", picture), alt=f"paths of {panel.label}", style="width:100%")
+    return tag("figure", tag("h3", panel.label), image, small(f"seed {panel.shown_seed}"), class_="panel")
 
 
 # Tasks

@@ -94,12 +94,13 @@ def ours_and_theirs(ours: str, columns: int, theirs: str, paper_columns: int, bu
     return tag("tr", *heads)
 
 
-def with_interval(estimate: Estimate | Summary | None) -> Html:
-    """A value with its interval, if it has one; a dash if it is undefined."""
+def with_interval(estimate: Estimate | Summary | None, digits: int = 2) -> Html:
+    """A value with its interval, if it has one, to so many decimals; a dash if it is undefined."""
     if estimate is None:
         return DASH
     value, interval = estimate[0], estimate.interval
-    return join(f"{value:.2f}", *([] if interval is None else [" ", small("[{:.2f}, {:.2f}]".format(*interval))]))
+    ends = [] if interval is None else [" ", small("[" + ", ".join(f"{end:.{digits}f}" for end in interval) + "]")]
+    return join(f"{value:.{digits}f}", *ends)
 
 
 def note(sentence: str) -> Html:

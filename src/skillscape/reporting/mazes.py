@@ -43,7 +43,7 @@ def maze_sections(named_runs: Sequence[NamedRun], on_message: OnMessage, leave_o
     for name, ((_, layout), runs) in zip(names, mazes.items(), strict=True):
         env = name if names.count(name) == 1 else runs[0][1].config.env
         panels = []
-        for group in _label_by_settings(collect.group_runs(runs, lambda _, run: collect.settings_key(run))):
+        for group in label_by_settings(collect.group_runs(runs, lambda _, run: collect.settings_key(run))):
             on_message(f"{env}: {group.label}")
             panel = _maze_panel(group, layout, leave_out)
             if panel is not None:
@@ -53,7 +53,7 @@ def maze_sections(named_runs: Sequence[NamedRun], on_message: OnMessage, leave_o
     return sections
 
 
-def _label_by_settings(groups: Sequence[Group]) -> list[Group]:
+def label_by_settings(groups: Sequence[Group]) -> list[Group]:
     """Label groups by method; several groups of one method also by one or two settings that differ, or by folder."""
 
     def label(group: Group) -> str:

@@ -1,4 +1,4 @@
-"""A report as data: written by ``collect``, ``mazes`` and ``tasks``, read by ``files`` and ``html``."""
+"""A report as data: written by ``collect``, ``mazes``, ``bodies`` and ``tasks``, read by ``files`` and ``html``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +48,31 @@ class MazeSection:
     """Name of the environment on the page."""
     layout: Layout
     panels: Sequence[MazePanel]
+
+
+@dataclass(frozen=True)
+class BodyPanel:
+    """Results of one method with a body whose position is told: measures over its seeds, and the paths of one."""
+
+    label: str
+    steps: int
+    """Environment steps of training."""
+    seeds: Sequence[int]
+    summaries: Mapping[str, Summary | None]
+    """Measure → mean and interval over seeds; None where it was not measured."""
+    curves: Mapping[str, Curve]
+    """Measure → learning curve."""
+    shown_seed: int
+    paths: Float[np.ndarray, "k r t p"]
+    """Positions of the newest evaluation, NaN after the end of an episode."""
+
+
+@dataclass(frozen=True)
+class BodySection:
+    """All methods that were pre-trained in one environment outside mazes."""
+
+    env: str
+    panels: Sequence[BodyPanel]
 
 
 class Budget(NamedTuple):
@@ -116,5 +141,11 @@ class Report:
     versions: Mapping[str, Sequence[str]]
     """Package → versions that the runs were trained with."""
     mazes: Sequence[MazeSection]
+    bodies: Sequence[BodySection]
     tasks: Sequence[TaskSection]
     videos: Sequence[Videos]
+
+    @property
+    def skills(self) -> Sequence[MazeSection | BodySection]:
+        """Every section about pre-trained skills."""
+        return [*self.mazes, *self.bodies]

@@ -7,6 +7,7 @@ from pathlib import Path
 from skillscape.errors import UserError
 from skillscape.evaluation.scores import Expert
 from skillscape.formatting import counted
+from skillscape.reporting.bodies import body_sections
 from skillscape.reporting.collect import READ_ERRORS, NamedRun, OnMessage, check_run, find_runs
 from skillscape.reporting.mazes import maze_sections
 from skillscape.reporting.model import Report, Videos
@@ -52,6 +53,7 @@ def gather(
         else:
             named_runs.append((name, run))
     mazes = maze_sections(named_runs, on_message, leave_out)
+    bodies = body_sections(named_runs, on_message, leave_out)
     tasks = task_sections(named_runs, experts or {}, on_message)
     finished = [run for _, run in named_runs if run.folder not in left_out]
     if not finished and left_out:
@@ -66,6 +68,7 @@ def gather(
         left_out=list(left_out.items()),
         versions=versions_of(run.folder for run in finished),
         mazes=mazes,
+        bodies=bodies,
         tasks=tasks,
         videos=_videos(named_runs),
     )

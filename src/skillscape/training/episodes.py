@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 
 from skillscape.envs.base import HostEnv
 from skillscape.errors import UserError
 from skillscape.replay import Trajectory
+from skillscape.training.positions import Visited
 
 
 @dataclass
@@ -27,10 +29,17 @@ class Episode:
     skill: list[Float[np.ndarray, " z"]] = field(default_factory=list)
     reward: list[float] = field(default_factory=list)
     discount: list[float] = field(default_factory=list)
+    position: list[Float[np.ndarray, " p"]] = field(default_factory=list)
+    """Where the body was in each of the states, where that is tracked."""
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """The arguments of ``Replay.add`` for each step."""
         return zip(self.action, self.skill, self.reward, self.discount, self.obs[1:], strict=True)
+
+    def locate(self, env: HostEnv, tracked: bool) -> None:
+        """Add where the body is now, where that is tracked."""
+        if tracked and (position := env.position) is not None:
+            self.position.append(position)
 
     def trajectory(self) -> Trajectory:
         """The steps taken so far, at least one."""
@@ -64,9 +73,13 @@ class EpisodeRecord(NamedTuple):
             raise ValueError("as many actions as skills")
         return EpisodeRecord(int(values["number"]), action, skill, int(values["checksum"]))
 
-    def replayed(self, env: HostEnv, seed: int, env_name: str) -> Episode:
-        """The episode replayed from its seed and actions; an environment that gives another result is refused."""
+    def replayed(self, env: HostEnv, seed: int, env_name: str, *, tracked: bool = False) -> Episode:
+        """The episode replayed from its seed and actions; an environment that gives another result is refused.
+
+        ``tracked``: whether to record the positions of the body too.
+        """
         episode = Episode(self.number, [env.reset(seed)], skill=list(self.skill))
+        episode.locate(env, tracked)
         ended = False
         for action in self.action:
             if ended:
@@ -76,6 +89,7 @@ class EpisodeRecord(NamedTuple):
             episode.reward.append(result.reward)
             episode.discount.append(1.0)
             episode.obs.append(result.obs)
+            episode.locate(env, tracked)
             ended = result.terminated or result.truncated
         # The recorded episode was unfinished, so the replay must not end.
         if ended or _checksum(episode.obs, episode.reward) != self.checksum:
@@ -97,6 +111,13 @@ class RunnerSnapshot(NamedTuple):
     skills: Float[np.ndarray, "n z"]
     carry: PyTree
     episode_return: float
+    visited: Visited
+
+
+def with_rows(old: PyTree, new: PyTree, rows: list[int]) -> PyTree:
+    """``old`` with some rows of ``new``."""
+    index = np.array(rows)
+    return jax.tree.map(lambda before, after: before.at[index].set(after[index]), old, new)
 
 
 def _checksum(states: Sequence[Shaped[np.ndarray, "..."]], rewards: Sequence[float]) -> int:

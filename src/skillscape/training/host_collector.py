@@ -24,8 +24,9 @@ from skillscape.envs.base import HostEnv
 from skillscape.errors import EnvFault, UserError
 from skillscape.objectives.base import Objective
 from skillscape.replay import EpisodeIndex, Replay, ReplaySnapshot, Trajectory
-from skillscape.training.episodes import Episode, EpisodeRecord, RunnerSnapshot
+from skillscape.training.episodes import Episode, EpisodeRecord, RunnerSnapshot, with_rows
 from skillscape.training.policy import compiled_act
+from skillscape.training.positions import Visited
 from skillscape.training.run import KEPT_CHECKPOINTS, Run, selected_skill
 from skillscape.training.state import Collector, RunState, unfit
 from skillscape.types import EnvSpec, Metrics
@@ -74,6 +75,9 @@ class EnvRunner:
         """The skill of the whole run, if it is fixed from its start."""
         self.episode_return = math.nan
         """Task return of the newest complete episode."""
+        self.tracked = config.measures_positions and envs[0].position is not None
+        """Whether positions of the body are recorded."""
+        self.visited = Visited()
         self._begun = 0
         self._episodes: list[Episode | None] = [None] * len(envs)
         self._skill = np.zeros((len(envs), self._skills.width), np.float32)
@@ -106,10 +110,11 @@ class EnvRunner:
         obs = self._envs[copy].reset(self._episode_seed(episode.number))
         self._check_finite(obs, 0.0)
         episode.obs.append(obs)
+        episode.locate(self._envs[copy], self.tracked)
         self._begun += 1
         self._episodes[copy] = episode
         fresh = self._config.backbone.initial_carry(len(self._envs))
-        self._carry = fresh if len(self._envs) == 1 else _with_rows(self._carry, fresh, [copy])
+        self._carry = fresh if len(self._envs) == 1 else with_rows(self._carry, fresh, [copy])
 
     def _take_step(self, copy: int, action: Float[np.ndarray, " a"]) -> None:
         episode = self._episodes[copy]
@@ -121,12 +126,15 @@ class EnvRunner:
         episode.reward.append(result.reward)
         episode.discount.append(float(not result.terminated))
         episode.obs.append(result.obs)
+        episode.locate(self._envs[copy], self.tracked)
         if result.terminated or result.truncated:
             self._replay.begin(episode.obs[0])
             for row in episode.rows():
                 self._replay.add(*row)
             self._replay.finish()
             self.episode_return = sum(episode.reward, 0.0)
+            if self.tracked:
+                self.visited = self.visited.after(np.stack(episode.position), self._envs[copy].spec.horizon)
             self._episodes[copy] = None
 
     def _check_finite(self, obs: Shaped[np.ndarray, "..."], reward: float) -> None:
@@ -158,7 +166,7 @@ class EnvRunner:
         placeholder = next(episode for episode in self._episodes if episode is not None).obs[-1]
         obs = np.stack([placeholder if episode is None else episode.obs[-1] for episode in self._episodes])
         action, carry = self._act(params, self._carry, obs, self._skill, self._fold(self._action_key, step))
-        self._carry = carry if len(moving) == len(self._envs) else _with_rows(self._carry, carry, moving)
+        self._carry = carry if len(moving) == len(self._envs) else with_rows(self._carry, carry, moving)
         return np.asarray(action)[moving]
 
     def evaluation_skill(self, step: int) -> Float[np.ndarray, " z"]:
@@ -172,13 +180,14 @@ class EnvRunner:
     def snapshot(self) -> RunnerSnapshot:
         """A cheap snapshot of the present state."""
         episodes = tuple((episode, 0 if episode is None else len(episode.action)) for episode in self._episodes)
-        return RunnerSnapshot(self._begun, episodes, self._skill.copy(), self._carry, self.episode_return)
+        return RunnerSnapshot(self._begun, episodes, self._skill.copy(), self._carry, self.episode_return, self.visited)
 
     def metadata(self, snapshot: RunnerSnapshot) -> dict[str, Any]:
         """A snapshot as JSON, for a checkpoint."""
         return {
             "begun": snapshot.begun,
             "episode_return": None if math.isnan(snapshot.episode_return) else snapshot.episode_return,
+            "visited": snapshot.visited.to_json(),
             "skills": snapshot.skills.tolist(),
             # The carry comes from earlier policies, so it cannot be recomputed.
             "carry": [np.asarray(part).tolist() for part in jax.tree.leaves(snapshot.carry)],
@@ -188,7 +197,7 @@ class EnvRunner:
     def restored(self, metadata: dict[str, Any]) -> Callable[[], None]:
         """Restore ``metadata``, except the environments; the returned function replays their episodes."""
         copies = len(self._envs)
-        self._begun = int(metadata["begun"])
+        self._begun, self.visited = int(metadata["begun"]), Visited.from_json(metadata["visited"])
         self.episode_return = math.nan if metadata["episode_return"] is None else float(metadata["episode_return"])
         self._skill = np.asarray(metadata["skills"], np.float32).reshape(copies, self._skills.width)
         leaves, structure = jax.tree.flatten(self._config.backbone.initial_carry(copies))
@@ -203,16 +212,10 @@ class EnvRunner:
         def replay_episodes() -> None:
             for copy, record in enumerate(records):
                 if record is not None:
-                    seed = self._episode_seed(record.number)
-                    self._episodes[copy] = record.replayed(self._envs[copy], seed, self._config.env)
+                    env, seed = self._envs[copy], self._episode_seed(record.number)
+                    self._episodes[copy] = record.replayed(env, seed, self._config.env, tracked=self.tracked)
 
         return replay_episodes
-
-
-def _with_rows(old: PyTree, new: PyTree, rows: list[int]) -> PyTree:
-    """``old`` with some rows replaced by those of ``new``."""
-    index = np.array(rows)
-    return jax.tree.map(lambda before, after: before.at[index].set(after[index]), old, new)
 
 
 class _Before(NamedTuple):
@@ -343,6 +346,11 @@ class HostCollector(Collector):
         """Metrics of the newest update, and the return of the newest complete episode."""
         metrics = {name: float(value) for name, value in sorted(self._metrics.items())}
         return {**metrics, "episode_return": self._runner.episode_return} if metrics else {}
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """Coverage of the training positions so far, where they are tracked."""
+        return self._runner.visited.measures if self._runner.tracked else {}
 
     def metadata(self) -> dict[str, Any]:
         """Snapshots of environments and replay buffer, the skill, and the newest metrics."""

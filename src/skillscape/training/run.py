@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from skillscape.backbones.widening import widened
 from skillscape.config import RunConfig
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
@@ -202,7 +203,7 @@ class Run:
             raise UserError(
                 f"{self.folder} was trained from scratch, so it has no pre-trained objective; give a fine-tuning."
             )
-        spec = self.config.backbone.objective_spec(self.spec)
+        spec = self.config.backbone.objective_spec(self.spec.without_goal)
         like = jax.eval_shape(lambda: method.init(jax.random.key(0), spec))
         return load_tree(self.folder / "model", like, without="opt_state")
 
@@ -214,13 +215,21 @@ class Run:
 
 
 def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> RunState:
-    """The initial state of a fine-tuning: the parts that the backbone keeps of the pre-trained agent, the rest new."""
-    if (spec.obs_shape, spec.action_dim) != (source.spec.obs_shape, source.spec.action_dim):
+    """The initial state of a fine-tuning: the parts that the backbone keeps of the pre-trained agent, the rest new.
+
+    Where the task's observation has a goal that pre-training did not see, its weights start at zero.
+    """
+    known = spec.without_goal
+    if (known.obs_shape, known.action_dim) != (source.spec.obs_shape, source.spec.action_dim):
         raise UserError(
             f"{source.folder} was pre-trained on observations {source.spec.obs_shape} and {source.spec.action_dim} "
             f"actions, but {config.task} has {spec.obs_shape} and {spec.action_dim}; choose a task of the same domain."
         )
     agent = source.snapshot(config.snapshot).agent
+    if spec.goal_dim:
+        trained = source.config
+        like = jax.eval_shape(lambda: trained.backbone.init(jax.random.key(0), spec, trained.reward))
+        agent = widened(agent, like, known.obs_shape[0])
     fresh = init_state(config, spec)
     adapt_key, controller_key = jax.random.split(jax.random.fold_in(fresh.key, 1))
     keep_critic = config.objective is not None and config.objective.keeps_critic
@@ -236,7 +245,8 @@ def selected_skill(run: Run, state: RunState, trajectories: Sequence[Trajectory]
 
     def infer(obs: Shaped[Array, "n ..."], reward: Float[Array, " n"]) -> Float[Array, " z"]:
         method = config.reward if config.objective is None else config.objective
-        return method.infer_skill(run.model(), obs, reward)
+        known = obs[:, : obs.shape[1] - run.spec.goal_dim] if run.spec.goal_dim else obs
+        return method.infer_skill(run.model(), known, reward)
 
     return config.strategy.select(config.backbone, state.agent, config.reward.skills, trajectories, infer)
 

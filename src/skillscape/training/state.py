@@ -73,6 +73,11 @@ class Collector(ABC):
     def metrics(self) -> dict[str, float]:
         """Metrics of the newest update, by name; empty before the first update."""
 
+    @property
+    def measures(self) -> dict[str, float]:
+        """What training itself tells at an evaluation, by name; always the same names."""
+        return {}
+
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
         """The metadata of a checkpoint, in addition to ``state``."""

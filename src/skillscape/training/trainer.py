@@ -196,7 +196,7 @@ class _Loop:
                 collector.rewind()
                 self._save()
             raise self._broken(fault, where) from fault.__cause__
-        self._measures = dict(measures)
+        self._measures = {**measures, **collector.measures}
         self._evaluation_log.write(collector.step, self._measures)
         self._callbacks.log("evaluation", collector.step, self._measures)
 

@@ -11,6 +11,7 @@ from skillscape.envs.base import JaxEnv
 from skillscape.envs.mazes.layouts import builtin_layouts, load_layout, parse_layout
 from skillscape.envs.mazes.maze import WALL_MARGIN, Maze, make_maze
 from skillscape.errors import UserError
+from skillscape.types import EnvSpec
 
 NEAR = 2e-6
 OWN = parse_layout("....#\n.#S#.\n.##..\n.....\n", "own")
@@ -257,7 +258,7 @@ def test_the_two_axes_back_off_independently():
 def test_a_step_scales_and_clips_the_action_and_gives_no_reward():
     maze = make_maze("square_corridor")
     assert isinstance(maze, JaxEnv)
-    assert maze.spec == ((2,), 2, 50)
+    assert maze.spec == EnvSpec((2,), 2, 50)
     key = jax.random.key(0)
     for action, distance in ((1.0, 0.95), (0.5, 0.475), (-3.0, -0.95)):
         state, timestep = jax.jit(maze.step)(jnp.zeros(2), jnp.float32([action, 0]), key)

@@ -8,6 +8,7 @@ from skillscape.envs.mazes.layouts import load_layout
 from skillscape.envs.mazes.maze import Maze
 from skillscape.envs.mazes.pixels import MazePixels
 from skillscape.envs.mazes.render import render_maze
+from skillscape.types import EnvSpec
 
 
 def actions(env, number, seed=0):
@@ -23,7 +24,7 @@ def play(env, seed, steps=20):
 
 def test_positions_and_rewards_are_those_of_the_maze():
     env, maze = MazePixels(load_layout("square_a")), Maze(load_layout("square_a"))
-    assert env.spec == ((64, 64, 3), 2, maze.spec.horizon)
+    assert env.spec == EnvSpec((64, 64, 3), 2, maze.spec.horizon)
     frames, positions = [env.reset(11)], [env.position]
     key = jax.random.key(11)
     state = maze.reset(key)

@@ -14,6 +14,7 @@ from skillscape.envs.urlb.pixels import ACTION_REPEAT, CAMERAS
 from skillscape.envs.urlb.suite import load_task
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.errors import UserError
+from skillscape.types import EnvSpec
 
 
 def actions(env, number, seed=0):
@@ -44,7 +45,7 @@ EVERY_DOMAIN = pytest.mark.parametrize("domain", CAMERAS)
 def test_rewards_and_states_are_those_of_the_task_with_every_action_repeated(domain):
     task = DOMAINS[domain].tasks[-1]
     env, plain = make_env(f"{domain}-pixels", task), load_task(task)
-    assert env.spec == ((64, 64, 3), plain.spec.action_dim, 500)
+    assert env.spec == EnvSpec((64, 64, 3), plain.spec.action_dim, 500)
     _, steps = play(env, 5, 6)
     plain.reset(5)
     held = [[plain.step(action).reward for _ in range(ACTION_REPEAT)] for action in actions(env, 6)]

@@ -5,6 +5,7 @@ import pytest
 
 from skillscape.envs.urlb.suite import load_task
 from skillscape.envs.urlb.tasks import DOMAINS, TASKS, domain_of
+from skillscape.types import EnvSpec
 
 pytest.importorskip("dm_control")
 
@@ -73,7 +74,7 @@ def test_the_first_observation_is_that_of_dm_control(domain):
 @EVERY_TASK
 def test_sizes(task):
     env, domain = load_task(task), domain_of(task)
-    assert env.spec == ((domain.obs_size,), domain.action_size, domain.horizon)
+    assert env.spec == EnvSpec((domain.obs_size,), domain.action_size, domain.horizon)
     obs = env.reset(0)
     assert obs.shape == env.spec.obs_shape
     assert env.environment.action_spec().shape == (domain.action_size,)

@@ -64,6 +64,10 @@ class Maze(JaxEnv):
         """The position itself."""
         return state
 
+    def position(self, state: Float[Array, "2"]) -> Float[Array, "2"]:
+        """The state itself."""
+        return state
+
     def step(
         self, state: Float[Array, "2"], action: Float[Array, "2"], key: RandomKey
     ) -> tuple[Float[Array, "2"], Timestep]:

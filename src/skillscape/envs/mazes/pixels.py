@@ -32,9 +32,9 @@ class MazePixels(HostEnv):
         return EnvSpec(IMAGE_SHAPE, 2, self.layout.horizon)
 
     @property
-    def position(self) -> Float[np.ndarray, "2"]:
+    def position(self) -> Float[np.ndarray, "2"] | None:
         """The agent's current position, which policies see in the image only."""
-        return np.array(self._inner.state)
+        return self._inner.position
 
     def reset(self, seed: int) -> UInt8[np.ndarray, "64 64 3"]:
         """Start the episode of a seed in the start cell."""
@@ -47,7 +47,9 @@ class MazePixels(HostEnv):
 
     def render(self) -> UInt8[np.ndarray, "384 384 3"]:
         """The observation, enlarged."""
-        return self._renderer.frame(self.position).repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
+        return (
+            self._renderer.frame(np.array(self._inner.state)).repeat(RENDER_SCALE, axis=0).repeat(RENDER_SCALE, axis=1)
+        )
 
     def close(self) -> None:
         """End the episode; there is nothing else to free."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float, Float32, Int
 
 from skillscape.errors import UserError
 
@@ -21,13 +21,15 @@ class ControlTask(NamedTuple):
     """A dm_control environment, with direct access to its physics so that a step can bypass dm_control's Python layers.
 
     ``environment`` is used for resets; ``random`` is its only source of randomness; a control step is ``substeps`` of
-    physics; ``observe`` returns the flat observation of the current state, a new array, and its reward.
+    physics; ``observe`` returns the flat observation of the current state, a new array, and its reward; ``position``
+    returns the coordinates of the body, a new array, None where it stays in its place.
     """
 
     environment: Any  # dm_control is untyped
     random: np.random.RandomState
     substeps: int
     observe: Callable[[], tuple[Float32[np.ndarray, " o"], float]]
+    position: Callable[[], Float[np.ndarray, " p"]] | None = None
 
 
 def load_module(name: str) -> Any:  # noqa: ANN401  (dm_control is untyped)

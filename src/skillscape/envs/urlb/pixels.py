@@ -60,6 +60,11 @@ class ControlPixels(HostEnv):
             self._frame = self._camera.frame()
         return HostStep(self._frame.copy(), reward, step.terminated, step.truncated)
 
+    @property
+    def position(self) -> Float[np.ndarray, " p"] | None:
+        """Coordinates of the body, as without images."""
+        return self.inner.position
+
     def close(self) -> None:
         """Free the camera and the physics."""
         self._camera.close()

@@ -1,7 +1,7 @@
 """The quadruped: walk and run of the Control Suite, and the benchmark's stand and jump."""
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float, Float32, Int
 
 from skillscape.envs.urlb.control import ControlTask, linear_tolerance, load_module, sensor_indices, with_reward
 
@@ -30,7 +30,7 @@ def build(task: str) -> ControlTask:
     # MuJoCo's arrays are views of memory that does not move, so they are looked up once.
     state, model, types = physics.data.ptr, physics.model, quadruped.enums.mjtSensor
     frames, positions, velocities = state.xmat, state.qpos, state.qvel
-    activations, sensors = state.act, state.sensordata
+    activations, sensors, bodies = state.act, state.sensordata, state.xpos
     torso = model.name2id("torso", "body")
     hinges = model.jnt_type == quadruped.enums.mjtJoint.mjJNT_HINGE
     hinge_positions, hinge_velocities = model.jnt_qposadr[hinges], model.jnt_dofadr[hinges]
@@ -59,4 +59,7 @@ def build(task: str) -> ControlTask:
             return obs, reward
         return obs, reward * linear_tolerance(sensors.item(motion), *_MOTION[task])
 
-    return ControlTask(environment, control_task.random, round(_CONTROL_STEP / physics.timestep()), observe)
+    def position() -> Float[np.ndarray, "2"]:
+        return np.array(bodies[torso, :2])
+
+    return ControlTask(environment, control_task.random, round(_CONTROL_STEP / physics.timestep()), observe, position)

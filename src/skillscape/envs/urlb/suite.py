@@ -34,6 +34,7 @@ class ControlEnv(HostEnv):
         self._low, self._high = np.asarray(spec.minimum, np.float64), np.asarray(spec.maximum, np.float64)
         self._scale = (self._high - self._low) / 2
         self._obs = np.zeros(domain.obs_size, np.float32)
+        self._position = None if task.position is None else task.position()
         self._steps_left = 0
 
     @property
@@ -48,6 +49,7 @@ class ControlEnv(HostEnv):
         self.environment.reset()
         self._steps_left = self.domain.horizon
         self._obs, _ = self._task.observe()
+        self._locate()
         return self._obs.copy()
 
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
@@ -68,7 +70,18 @@ class ControlEnv(HostEnv):
             self._steps_left = 0
             return HostStep(self._obs.copy(), 0.0, terminated=True, truncated=False)
         self._obs, reward = self._task.observe()
+        self._locate()
         return HostStep(self._obs.copy(), reward, terminated=False, truncated=self._steps_left == 0)
+
+    def _locate(self) -> None:
+        # Kept from step to step, as the observation is: diverged physics have no position.
+        if self._task.position is not None:
+            self._position = self._task.position()
+
+    @property
+    def position(self) -> Float[np.ndarray, " p"] | None:
+        """Coordinates of the torso in metres: x of the walker, x and y of the quadruped. The arm tells none."""
+        return None if self._position is None else self._position.copy()
 
     def close(self) -> None:
         """Free the physics."""

@@ -1,7 +1,7 @@
 """The planar walker: stand, walk and run of the Control Suite, and the benchmark's flip."""
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
 from skillscape.envs.urlb.control import ControlTask, gaussian_tolerance, linear_tolerance, load_module, with_reward
 
@@ -46,4 +46,7 @@ def build(task: str) -> ControlTask:
         motion = momentum.item(torso, 1) if task == "flip" else sensors.item(speed)
         return obs, reward * (5 * linear_tolerance(motion, *_MOTION[task]) + 1) / 6
 
-    return ControlTask(environment, control_task.random, round(_CONTROL_STEP / physics.timestep()), observe)
+    def position() -> Float[np.ndarray, "1"]:
+        return np.array(positions[torso, :1])
+
+    return ControlTask(environment, control_task.random, round(_CONTROL_STEP / physics.timestep()), observe, position)
