@@ -131,12 +131,13 @@ def settings_tables(values: Mapping[Column, Any], prefix: str) -> str:
     )
 
 
-def metrics_table(names: Sequence[str], group: str) -> str:
-    """What the metrics mean; one that nobody has explained is an error."""
-    missing = [name for name in names if name not in METRICS[group]]
+def metrics_table(names: Sequence[str], group: str, method: str = "") -> str:
+    """What the metrics mean; one that nobody has explained is an error. A method may have meanings of its own."""
+    meanings = METRICS[group] | METRICS.get(method, {})
+    missing = [name for name in names if name not in meanings]
     if missing:
         raise SystemExit(f"tools/metrics.toml does not explain {', '.join(missing)} under [{group}]: add them.")
-    rows = [[f"`{name}`", prose(METRICS[group][name])] for name in names]
+    rows = [[f"`{name}`", prose(meanings[name])] for name in names]
     return table(["metric", "meaning"], rows) if rows else "It logs none of its own.\n"
 
 
@@ -220,9 +221,15 @@ def fidelity_tables() -> list[tuple[str, list[str], list[list[str]]]]:
     return found
 
 
-def departures(label: str) -> str:
-    """What the tables of docs/fidelity.md say of a method; their links as seen from docs/methods/."""
-    parts = []
+def departures(kind: type[Objective[Any]]) -> str:
+    """What the docstring of its file and the tables of docs/fidelity.md say of a method.
+
+    Links are as seen from docs/methods/.
+    """
+    label, module = kind.label, inspect.getmodule(kind)
+    stated = paragraphs(None if module is None else module.__doc__).split("\n\n")
+    told = [part.partition(": ")[2] for part in stated if part.startswith(("Departure:", "Departures:"))]
+    parts = [part[:1].upper() + part[1:] + "\n" for part in told]
     for section, head, rows in fidelity_tables():
         if section == label:
             mine = rows
@@ -353,10 +360,10 @@ The reward of a transition (`reward`):
 
 What the method logs to `metrics.csv`, beside the metrics of its [backbone](../backbones.md):
 
-{metrics_table(objective_metrics(objective), "objective")}
+{metrics_table(objective_metrics(objective), "objective", name)}
 ## Departures from the reference
 
-{departures(kind.label)}
+{departures(kind)}
 ## In the square maze
 
 `skillscape reproduce maze --methods all --seeds 10`: maze/square_a, 250,000 steps, 10 seeds, mean [95 % bootstrap
