@@ -40,6 +40,7 @@ class Site:
                 self._placed[path] = name.removeprefix("docs/")
                 self._write_page(path, path.read_text())
             else:
+                name = re.sub(r"README\.md$", "index.md", name)
                 self._placed[path] = f"{OUTSIDE}/{name}" + _page_suffix(path)
                 self._write_outside(path)
         return self._placed[path]
