@@ -40,7 +40,8 @@ class Site:
                 self._placed[path] = name.removeprefix("docs/")
                 self._write_page(path, path.read_text())
             else:
-                name = re.sub(r"README\.md$", "index.md", name)
+                # Not index.md, which navigation would take for the index of the section that lists it.
+                name = re.sub(r"README\.md$", "overview.md", name)
                 self._placed[path] = f"{OUTSIDE}/{name}" + _page_suffix(path)
                 self._write_outside(path)
         return self._placed[path]
