@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The suite splits over the cores; each worker compiles for itself.
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo test test-slow lint bench install clean
+.PHONY: demo test test-slow lint bench docs docs-generated install clean
 
 demo: install  ## SD3's skills in a maze: train, measure and draw them, then use one for a task, against from scratch
 	$(BIN)/skillscape pretrain sd3 --env maze/square_a --steps 250000 --out runs/demo --force
@@ -28,6 +28,13 @@ lint: install  ## ruff and the type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: docs-generated $(VENV)/.installed-docs  ## the site, in build/site; open build/site/index.html or serve the folder
+	$(BIN)/python tools/site.py
+	$(BIN)/zensical build --strict
+
+docs-generated: install  ## the pages that are generated from the code: docs/methods/, docs/backbones.md, docs/cli.md
+	JAX_PLATFORMS=cpu $(BIN)/python tools/generate_docs.py
+
 bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
 	$(BIN)/python benchmarks/mazes.py
 	$(BIN)/python benchmarks/urlb.py
@@ -47,5 +54,10 @@ $(VENV)/.installed-ray: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	@touch $@
 
+# Only the site needs these.
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean:  ## remove the virtual environment and caches, not the runs
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache

@@ -98,7 +98,6 @@ def test_pretrain(method, env, parser_of):
     check(parser_of("pretrain", method, "--env", env))
 
 
-@pytest.mark.xfail(strict=True, reason="backbones still have fragments as help texts")
 @pytest.mark.parametrize("backbone", backbones())
 def test_backbone(backbone, parser_of):
     check(parser_of("pretrain", "sd3", "--backbone", backbone), backbone=True)

@@ -13,8 +13,8 @@ from skillscape.experiments.paper import registry
 from skillscape.experiments.results import Results
 
 PROJECT = Path(__file__).parents[2]
-README = (PROJECT / "README.md").read_text()
-COMMANDS = re.findall(r"^\| `(skillscape reproduce [^`]*)` \|.*\| ([^|]*) \|$", README, re.MULTILINE)
+TABLE = (PROJECT / "docs" / "reproduce.md").read_text()
+COMMANDS = re.findall(r"^\| `(skillscape reproduce [^`]*)` \|.*\| ([^|]*) \|$", TABLE, re.MULTILINE)
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def targets(written, line, out):
 
 
 @pytest.mark.parametrize(("line", "links"), [one for one in COMMANDS if "results/" in one[1]])
-def test_the_commands_of_the_readme_write_the_committed_folders(written, line, links):
+def test_the_commands_of_the_document_write_the_committed_folders(written, line, links):
     # The budget of 500,000 steps has a command of its own, which the results name.
-    linked = {name for name in re.findall(r"\(results/([^)]*)\)", links) if not name.endswith("-500000")}
+    linked = {name for name in re.findall(r"\(\.\./results/([^)]*)\)", links) if not name.endswith("-500000")}
     assert targets(written, line, PROJECT / "results") == linked
 
 

@@ -24,7 +24,7 @@ class SweepOptions(Execution):
 
     inline = False
     spec: tyro.conf.Positional[Path]
-    """TOML file that specifies the grid; see docs/sweeps.md and the folder sweeps/."""
+    """TOML file that specifies the grid; see docs/guides/sweeps.md and the folder sweeps/."""
     dry_run: bool = False
     """Print the number of runs, their dependencies and the estimated core hours, and train nothing."""
 

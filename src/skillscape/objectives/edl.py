@@ -48,7 +48,7 @@ class EDL(DiscreteSkills, Objective[EDLState]):
     discovery_updates: Annotated[int, POSITIVE] = 1_000
     """Updates of the method's model in which it explores and fits its codes; codes are fixed from then on."""
     code_rate: Annotated[float, POSITIVE, FRACTION] = 0.02
-    """How far a code moves at each update towards the mean of the states that are assigned to it."""
+    """Step size of the codes at each update, towards the mean of the states assigned to them, in [0, 1]."""
     assignment_temperature: Annotated[float, POSITIVE] = 0.1
     """Temperature of the assignment of states to codes by their squared distances, in standardised units."""
     variance: Annotated[float, POSITIVE] = 0.5
