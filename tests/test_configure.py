@@ -419,6 +419,24 @@ def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute():
     assert not finetuning(other, skill="random", **told).strategy.infers
 
 
+@pytest.mark.parametrize(
+    ("method", "env", "rule"),
+    [
+        ("sd3", "gym/toys:Pictured-v0", "regress"),
+        ("diayn", "gym/toys:Pictured-v0", "regress"),
+        ("cic", "gym/toys:Pictured-v0", "constant"),
+        ("aps", "gym/toys:Pictured-v0", "infer"),
+        ("apt", "gym/toys:Pictured-v0", "random"),
+        ("sd3", "gym/toys:Toy-v0", "random"),
+        ("diayn", "gym/toys:Toy-v0", "prior"),
+    ],
+)
+def test_from_images_a_discrete_skill_is_selected_by_regress(method, env, rule):
+    base = configuration(method, env)
+    assert finetuning(base, source="x", snapshot=5).skill == rule
+    assert finetuning(base, source="x", snapshot=5, skill="prior").skill == "prior"
+
+
 # Tasks and folders
 
 

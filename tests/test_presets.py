@@ -242,3 +242,38 @@ def test_a_plug_in_backbone_has_its_own_defaults(monkeypatch):
 def test_unknown_names_are_refused(changes, words):
     with pytest.raises(UserError, match=words):
         presets.get(**{"method": "sd3", "benchmark": "urlb", "env_id": "walker", **changes})
+
+
+# METRA's locomotion
+
+
+def test_locomotion_is_trained_as_metra_trains_it():
+    settings = presets.get("metra", "locomotion", "ant", "paper")
+    assert settings.backbone == SAC(
+        hidden=(1024, 1024),
+        batch_size=256,
+        learning_rate=1e-4,
+        discount=0.99,
+        tau=0.005,
+        # 50 updates for every 8 episodes of 200 steps.
+        update_every=8 * 200 // 50,
+        warmup_steps=10_000,
+        replay_capacity=1_000_000,
+    )
+    assert (settings.steps, settings.coverage_episodes) == (10_000_000, 48)
+    assert settings.objective.hidden == (1024, 1024)
+    assert (settings.objective.skill_kind, settings.objective.dimension) == ("continuous", 2)
+    cheetah = presets.get("metra", "locomotion", "half_cheetah", "paper").objective
+    assert (cheetah.skill_kind, cheetah.number_of_skills) == ("discrete", 16)
+
+
+@pytest.mark.parametrize("preset", presets.names("locomotion"))
+def test_a_skill_lasts_an_episode_of_locomotion(preset):
+    for name in ("diayn", "sd3", "metra", "csd", "becl", "cic"):
+        assert presets.get(name, "locomotion", "ant", preset).objective.resample_every is None
+
+
+def test_coverage_counts_extra_episodes_in_locomotion_alone():
+    for benchmark in ("maze", "maze-pixels", "urlb", "urlb-pixels"):
+        for preset in presets.names(benchmark):
+            assert presets.get("diayn", benchmark, "walker", preset).coverage_episodes == 0

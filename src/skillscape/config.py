@@ -122,6 +122,15 @@ class RunConfig:
         """Environment steps between two draws of a skill; None draws one skill per episode."""
         return None if self.objective is None else self.objective.resample_every
 
+    @property
+    def adaptation(self) -> str:
+        """Skill selection of a fine-tuning of this run unless told otherwise: the method's, or the backbone's."""
+        if self.objective is None:
+            return "prior"
+        rule = self.objective.adaptation
+        regress = self.backbone.selects_skill_by_regress and rule in ("prior", "random")
+        return "regress" if regress and (self.objective.skills.count or 0) > 1 else rule
+
     @cached_property
     def strategy(self) -> Strategy:
         """The parsed skill selection."""

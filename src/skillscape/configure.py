@@ -108,7 +108,7 @@ def finetuning(
         own = {"steps": tuned.steps, "seed": tuned.seed}
         overrides = own | {name: value for name, value in overrides.items() if value is not None}
     task_backbone = base.backbone.task_config(pretrained=True) if tuned is None else tuned.backbone
-    rule = skill or base.objective.adaptation
+    rule = skill or base.adaptation
     if rule == "infer":
         spec = base.spec()
         if task_backbone.objective_spec(spec) != base.backbone.objective_spec(spec):

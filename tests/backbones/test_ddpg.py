@@ -311,9 +311,18 @@ def test_adapting_keeps_the_actor_and_the_trunk_of_the_critic_and_nothing_else(o
     if not fresh_target:
         jax.tree.map(np.testing.assert_array_equal, after.target, new)
         return
+    # As in URLB's code: the target is the fresh critic, whose heads the critic has on the pre-trained trunk.
     for other in (new, old, before.target):
         assert (after.target.trunk.linear.weight != other.trunk.linear.weight).all()
-        assert (after.target.hidden.weight != other.hidden.weight).all()
+    for part in ("hidden", "weight", "bias"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(after.target, part), getattr(new, part))
+
+
+def test_a_kept_critic_meets_a_target_that_is_fresh():
+    before = learned()[0]
+    after = SMALL.adapt(before, jax.random.key(7), keep_critic=True)
+    jax.tree.map(np.testing.assert_array_equal, after.critic.params, before.critic.params)
+    assert (after.target.hidden.weight != before.critic.params.hidden.weight).all()
 
 
 # The controller

@@ -64,7 +64,7 @@ def test_settings_reach_the_configuration(tmp_path):
     assert (backbone["hidden"], backbone["normalize_obs"], backbone["learning_rate"]) == ([32, 16], True, 1e-4)
     assert backbone["episodes"] == 8
     assert (told["steps"], told["seed"], told["env"]) == (4000, 5, "maze/square_tree")
-    assert told["evaluation"] == {"every": 1200, "episodes": 7}
+    assert told["evaluation"] == {"every": 1200, "episodes": 7, "coverage_episodes": 0}
     assert told["snapshots"] == [400, 1200]
 
 
@@ -193,7 +193,7 @@ def test_settings_of_a_fine_tuning_reach_the_configuration(tmp_path):
     told = config(tmp_path, "y")
     assert (told["skill"], told["snapshot"], told["steps"], told["seed"]) == ("3", 800, 1200, 9)
     assert told["backbone"]["batch_size"] == 8
-    assert told["evaluation"] == {"every": 1000, "episodes": 3}
+    assert told["evaluation"] == {"every": 1000, "episodes": 3, "coverage_episodes": 0}
 
 
 def test_the_last_line_says_what_to_do_next(capsys):
@@ -383,12 +383,19 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
         ("pretrain diayn --snapshots 2501", "--snapshots 2501 is not a multiple of an iteration of 2,500 steps"),
         ("pretrain diayn --snapshots 500000", "--snapshots 500000 is beyond --steps 250,000"),
         ("pretrain diayn --snapshots -1", "--snapshots must be steps above zero, not -1"),
-        ("pretrain diayn --env.noise 0.1", "--env.noise is for walker, quadruped, jaco, gym/ID and images"),
+        (
+            "pretrain diayn --env.noise 0.1",
+            "--env.noise is for walker, quadruped, jaco, ant, half_cheetah, gym/ID and images",
+        ),
         (f"pretrain diayn --env {ENV} --env.noise -1", "--env.noise must be zero or more, not -1.0"),
         ("pretrain diayn --env.kwargs a=1", "maze/square_a takes no keyword arguments: leave a out"),
         (f"pretrain diayn --env {ENV} --env.kwargs a", "--env.kwargs cannot be 'a'; give KEY=VALUE pairs"),
         (f"pretrain diayn --env {ENV} --env.kwargs a=1", "does not take the keyword argument 'a'"),
         (f"pretrain diayn --env {ENV} --env.kwargs ends={{1,2}}", "--env.kwargs is stored as JSON"),
+        ("pretrain diayn --env.position 0", "--env.position is for walker, quadruped, jaco, ant, half_cheetah, gym/ID"),
+        (f"pretrain diayn --env {ENV} --env.position 0 7", "--env.position names entry 7, but the observation of"),
+        (f"pretrain diayn --env {ENV} --env.position -1", "--env.position names entry -1, but the observation of"),
+        ("train --env half_cheetah", "--task half_cheetah_hurdle"),
         (f"pretrain diayn --env {ENV} --env.copies 0", "--env.copies must be between 1 and 256, not 0"),
         ("pretrain diayn --env.copies 2", "--env.copies is 2, but PPO does not learn from replay"),
         ("pretrain sd3 --objective.deviation-weight -1", "--objective.deviation-weight must be above zero"),
@@ -405,6 +412,14 @@ def test_help_on_a_run_lists_its_settings_whatever_its_tasks(capsys):
 def test_a_mistake_is_one_line_that_helps(capsys, tmp_path, arguments, answer):
     assert answer in refused(capsys, arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_position_is_kept_with_the_run(tmp_path):
+    run(f"pretrain diayn --env {ENV} --preset smoke --env.position 1 0 --evaluation.coverage-episodes 9 --out runs/x")
+    assert config(tmp_path, "x")["env_position"] == [1, 0]
+    assert config(tmp_path, "x")["evaluation"]["coverage_episodes"] == 9
+    run("pretrain diayn --env " + ENV + " --out runs/x --resume")
+    assert Run(tmp_path / "runs" / "x").config.env_position == (1, 0)
 
 
 def test_no_method_is_a_mistake(capsys):

@@ -68,7 +68,7 @@ def tasks(labels=("DDPG", "SD3")):
 
 
 def built(title="Skills", mazes=(), tasks=(), videos=()):
-    return build_page(Report(title, [Path("a")], 2_000, [], [], {}, mazes, tasks, videos), "/* plotly */")
+    return build_page(Report(title, [Path("a")], 2_000, [], [], {}, mazes, [], tasks, videos), "/* plotly */")
 
 
 def script_data(text, name):

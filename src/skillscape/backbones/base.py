@@ -41,6 +41,8 @@ class Backbone(ABC, Generic[Agent, Batch]):
     """Whether ``learn`` takes a ``Rollout`` of the newest policy, and nothing from a replay buffer."""
     relabels: ClassVar[bool] = False
     """Whether ``learn`` can follow ``Objective.relabel``: learn a transition under a skill other than its own."""
+    selects_skill_by_regress: ClassVar[bool] = False
+    """Whether fine-tuning selects a discrete skill by ``regress`` unless told otherwise, not by the method's rule."""
 
     @abstractmethod
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> Agent:

@@ -278,13 +278,11 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
 
     def adapt(self, agent: DDPGAgent, key: RandomKey, *, keep_critic: bool = False) -> DDPGAgent:
         """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
-        critic_key, target_key = jax.random.split(key)
         old = agent.critic.params
         width, inputs = old.trunk.linear.weight.shape
-        outputs = old.bias.shape[1]
-        fresh = Critic.create(critic_key, inputs, width, outputs)
+        fresh = Critic.create(key, inputs, width, old.bias.shape[1])
         critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
-        target = Critic.create(target_key, inputs, width, outputs) if self.fresh_target else critic
+        target = fresh if self.fresh_target else critic
         return DDPGAgent(
             TrainState.create(self._transform, agent.actor.params), TrainState.create(self._transform, critic), target
         )

@@ -57,7 +57,8 @@ def make_env(
     for flag, given in (("--env.noise", noise), ("--env.position", position)):
         if given:
             raise UserError(
-                f"{flag} is for walker, quadruped, jaco, gym/ID and images, not for {env_id}: leave it out."
+                f"{flag} is for walker, quadruped, jaco, ant, half_cheetah, gym/ID and images, not for {env_id}: "
+                "leave it out."
             )
     return env
 

@@ -204,7 +204,7 @@ def _runs(grid: Grid, variant: Variant, env: str) -> Iterator[RunSpec]:
     tuned = configure.finetuning(base, tasks[0], source="", snapshot=snapshot, skill=skill, steps=grid.finetuning_steps)
     _last_step(tuned)
     # Naming the default rule or the last snapshot explicitly gives the same run.
-    rest = [tuned.skill] * (tuned.skill != base.objective.adaptation) + [f"from-{snapshot}"] * (snapshot != last)
+    rest = [tuned.skill] * (tuned.skill != base.adaptation) + [f"from-{snapshot}"] * (snapshot != last)
     for task in tasks:
         yield spec(replace(tuned, task=task), (base.steps, tuned.steps), rest, source.folder)
 

@@ -81,6 +81,7 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
 
     name: ClassVar[str] = "dreamer"
     label: ClassVar[str] = "Dreamer"
+    selects_skill_by_regress: ClassVar[bool] = True
 
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DreamerAgent:
         """Fresh networks; the target is a copy of the critic."""
