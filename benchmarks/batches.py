@@ -3,13 +3,14 @@
 import jax
 import numpy as np
 
+from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.config import RunConfig
 from skillscape.types import EnvSpec, Sequences, Transitions
 
 
 def random_batch(config: RunConfig, spec: EnvSpec) -> Transitions | Sequences:
     """A random batch for one learning step of a run."""
-    return _sequences(config, spec) if config.backbone.view == "sequences" else _transitions(config, spec)
+    return _sequences(config, spec) if isinstance(config.backbone, Dreamer) else _transitions(config, spec)
 
 
 def _transitions(config: RunConfig, spec: EnvSpec) -> Transitions:

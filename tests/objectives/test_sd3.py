@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from skillscape.dists import DiagonalNormal
+from skillscape.objectives import cvae
+from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.sd3 import SD3, Evidence, History, deviation_reward
+from skillscape.objectives.sd3 import SD3, History, deviation_reward
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -270,6 +272,53 @@ def test_the_evidence_of_all_skills_is_that_of_each_alone(architecture):
             divergence = 0.5 * np.sum(np.exp(log_variance) + mean**2 - 1 - log_variance)
             np.testing.assert_allclose(together.log_likelihood[row, index], likelihood, rtol=1e-3)
             np.testing.assert_allclose(together.divergence[row, index], divergence, rtol=1e-3, atol=1e-5)
+
+
+def plain_evidence(model, states, skills, noise):
+    """The nested form that the fast one must equal: every state under every skill, each by itself."""
+    return jax.vmap(lambda state: jax.vmap(lambda skill: model.evidence(state, skill, noise))(skills))(states)
+
+
+@pytest.mark.parametrize("skills", [2, 16])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@EVERY_ARCHITECTURE
+def test_scoring_all_skills_equals_the_plain_nested_form(architecture, layers, skills):
+    objective = tiny(architecture=architecture, layers=layers, number_of_skills=skills, decoder_variance=0.5)
+    model = objective.init(jax.random.key(0), SPEC).model.params
+    states, noise = blobs(12).next_obs, jax.random.normal(jax.random.key(1), (2, LATENT))
+    found = jax.jit(ConditionalVAE.evidence_of_each)(model, states, jnp.eye(skills), noise)
+    expected = jax.jit(plain_evidence)(model, states, jnp.eye(skills), noise)
+    for part, by_pairs in zip(found, expected, strict=True):
+        assert part.shape == (12, skills)
+        np.testing.assert_allclose(part, by_pairs, rtol=1e-6, atol=1e-6 * np.abs(by_pairs).max())
+
+
+@pytest.mark.parametrize("rows", [12, 11])
+def test_scoring_in_blocks_changes_nothing(rows, monkeypatch):
+    # Twelve rows are blocks of two; eleven leave a rest.
+    objective, states = tiny(decoder_variance=0.5), blobs(12).next_obs[:rows]
+    model = objective.init(jax.random.key(0), SPEC).model.params
+
+    def scored(states):
+        return model.evidence_of_each(states, jnp.eye(SKILLS), jnp.zeros((1, LATENT)))
+
+    def slope(states):
+        return jax.grad(lambda states: jnp.sum(jnp.sin(scored(states).bound)))(states)
+
+    whole, whole_slope = scored(states), slope(states)
+    monkeypatch.setattr(cvae, "BLOCK_PAIRS", 2 * SKILLS)
+    assert "scan" in str(jax.make_jaxpr(scored)(states))
+    for part, at_once in zip(scored(states), whole, strict=True):
+        np.testing.assert_allclose(part, at_once, rtol=1e-6, atol=1e-6 * np.abs(at_once).max())
+    np.testing.assert_allclose(slope(states), whole_slope, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("states", "skills", "rows"),
+    [(2500, 10, 125), (2500, 80, 25), (256, 16, 128), (8, 16, 8), (1, 16, 1), (2049, 1, 683), (2053, 16, 121)],
+)
+def test_blocks_are_equal_where_a_divisor_is_near(states, skills, rows):
+    assert cvae._block(states, skills) == rows
 
 
 @EVERY_ARCHITECTURE

@@ -9,75 +9,19 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from skillscape.conv import is_image, preprocess
-from skillscape.dists import DiagonalNormal
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import DiscreteSkills, LearningRate, Objective, Scale, SkillCount, SkillSteps
-from skillscape.objectives.encoders import ObsEncoder, coarse_target, coarse_target_size, empty_states, to_storage
+from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
+from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-
-PIXEL_UNIT = 1 / 32
-"""Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
-
-
-class ConditionalVAE(eqx.Module):
-    """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
-
-    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing. Images are
-    encoded through an eye, and P is of their outline: the bound is of its density.
-    """
-
-    obs_encoder: ObsEncoder
-    encoder: Conditional
-    decoder: Conditional
-    embed_for_encoder: Linear
-    embed_for_decoder: Linear
-    unit: float = eqx.field(static=True, default=1.0)
-    """What the entries of a state are measured in where errors are."""
-
-    def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
-        """All of the encoder that does not depend on the skill, at one state."""
-        return self.encoder.shared(self.obs_encoder(obs))
-
-    def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
-        """Q(h|s,z) from ``shared(s)``; the log variance is kept within [-10, 4]."""
-        mean, log_variance = jnp.split(self.encoder.conditioned(shared, self.embed_for_encoder(skill)), 2)
-        return DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
-
-    def decode(self, latent: Float[Array, " h"], skill: Float[Array, " z"]) -> Float[Array, " d"]:
-        """The mean of P(s|h,z)."""
-        return self.decoder.conditioned(self.decoder.shared(latent), self.embed_for_decoder(skill))
-
-    def target(self, obs: Shaped[Array, "..."]) -> Float[Array, " t"]:
-        """All of the likelihood that does not depend on the skill, at one state."""
-        return self.decoder.last.target(coarse_target(obs))
-
-    def squared_error(
-        self, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
-    ) -> Float[Array, ""]:
-        """|s − ``decode(h, z)``|² in units, from ``target(s)``."""
-        hidden = self.decoder.hidden(self.decoder.shared(latent), self.embed_for_decoder(skill))
-        return self.decoder.last.squared_error(hidden, target) / self.unit**2
-
-
-class Evidence(NamedTuple):
-    """The two terms of the bound: log P(s|h,z) at the latents used, and KL[Q(h|s,z) ‖ N(0,I)]."""
-
-    log_likelihood: Float[Array, "*n"]
-    divergence: Float[Array, "*n"]
-
-    @property
-    def bound(self) -> Float[Array, "*n"]:
-        """ELBO, Eq. 3."""
-        return self.log_likelihood - self.divergence
 
 
 class History(NamedTuple):
@@ -227,6 +171,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
             decoder=self._network(decoder_key, self.latent_dim, coarse_target_size(spec.obs_shape)),
             embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
             embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
+            variance=self.decoder_variance,
             unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
         history = History(
@@ -236,49 +181,14 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         )
         return SD3State(TrainState.create(self._transform, model), history)
 
-    def _log_likelihood(
-        self, model: ConditionalVAE, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
-    ) -> Float[Array, ""]:
-        constant = model.decoder.last.bias.shape[0] * math.log(2 * math.pi * self.decoder_variance)
-        return -0.5 * (model.squared_error(target, latent, skill) / self.decoder_variance + constant)
-
-    def _evidence(
-        self,
-        model: ConditionalVAE,
-        target: Float[Array, " t"],
-        shared: PyTree,
-        skill: Float[Array, " z"],
-        noise: Float[Array, "samples h"],
-    ) -> Evidence:
-        """The bound's terms at one state and skill.
-
-        target, shared: the model's, of the state; ``noise`` rows are the latents' standard-normal draws.
-        """
-        posterior = model.posterior(shared, skill)
-        likelihoods = [
-            self._log_likelihood(model, target, posterior.sample(noise[sample]), skill)
-            for sample in range(noise.shape[0])
-        ]
-        return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
-
     def evidence_of_all_skills(self, model: ConditionalVAE, obs: Shaped[Array, "n ..."], key: RandomKey) -> Evidence:
-        """The bound's terms of every state under every skill, [n, k], in one pass; skill-free parts once per state."""
-        # All skills see the same noise: what is left of it cancels in their ratio.
+        """The bound's terms of every state under every skill, [n, k], in one pass."""
         noise = (
             jax.random.normal(key, (self.latent_samples, self.latent_dim))
             if self.latent_samples
             else jnp.zeros((1, self.latent_dim))
         )
-        every = self.skills.all()
-        states, skills = obs.shape[0], every.shape[0]
-        # Pairs as the rows of one flat batch: every layer is then one large plain product.
-        rows, shared = jax.tree.map(
-            lambda part: jnp.repeat(part, skills, axis=0), (jax.vmap(model.target)(obs), jax.vmap(model.shared)(obs))
-        )
-        pairs = jax.vmap(lambda one, part, skill: self._evidence(model, one, part, skill, noise))(
-            rows, shared, jnp.tile(every, (states, 1))
-        )
-        return Evidence(*(part.reshape(states, skills) for part in pairs))
+        return model.evidence_of_each(obs, self.skills.all(), noise)
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
@@ -306,9 +216,7 @@ class SD3(DiscreteSkills, Objective[SD3State]):
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
-                evidence = jax.vmap(lambda s, z, e: self._evidence(model, model.target(s), model.shared(s), z, e))(
-                    obs, skill, noise
-                )
+                evidence = jax.vmap(model.evidence)(obs, skill, noise)
                 value = -jnp.mean(evidence.bound)
                 return value, {
                     "model_loss": value,
