@@ -32,6 +32,7 @@ METHODS = {name: method.at(SMALL) for name, method in registry().items()}
 # What these methods have in mazes.
 OTHERS = [
     dataclasses.replace(METHODS["sd3"], history=20),
+    dataclasses.replace(METHODS["sd3"], skill_kind="sphere", skill_draws=5, bonus_unit="running-mean"),
     dataclasses.replace(METHODS["cic"], skill_dim=0, number_of_skills=3),
     dataclasses.replace(METHODS["extrinsic"], skill_kind="discrete", skill_width=3),
 ]

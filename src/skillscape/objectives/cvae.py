@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.dists import DiagonalNormal
-from skillscape.nets import Conditional, Linear
+from skillscape.nets import Conditional, Linear, SoftModular
 from skillscape.objectives.encoders import ObsEncoder, coarse_target
+from skillscape.types import Metrics
 
 PIXEL_UNIT = 1 / 32
 """Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
@@ -90,6 +91,52 @@ class ConditionalVAE(eqx.Module):
         rows = _block(obs.shape[0], skills.shape[0])
         return jax.vmap(at_one)(states) if rows == obs.shape[0] else jax.lax.map(at_one, states, batch_size=rows)
 
+    def diagnostics(
+        self, obs: Shaped[Array, "..."], skill: Float[Array, " z"], noise: Float[Array, "samples h"]
+    ) -> Metrics:
+        """What ``evidence`` is made of, at one state and skill: the three parts of the KL, and the routing's entropy.
+
+        The parts sum to the KL: ½ Σ μ², ½ Σ (σ² − 1) and −½ Σ log σ². The entropy, in nats, is the mean over all
+        mixtures of modules; log m is a routing that mixes all m alike, 0 one that chooses. Beside ``evidence`` in one
+        compiled program it costs next to nothing: both compute the same, and XLA merges that.
+        """
+        shared = self.shared(obs)
+        posterior = self.posterior(shared, skill)
+        parts: Metrics = {
+            "divergence_from_mean": 0.5 * jnp.sum(posterior.mean**2),
+            "divergence_from_variance": 0.5 * jnp.sum(jnp.expm1(posterior.log_variance)),
+            "divergence_from_log_variance": -0.5 * jnp.sum(posterior.log_variance),
+        }
+        if isinstance(self.encoder, SoftModular) and isinstance(self.decoder, SoftModular):
+            of_latent = self.decoder.shared(posterior.sample(noise[0]))
+            for_encoder, for_decoder = self.embed_for_encoder(skill), self.embed_for_decoder(skill)
+            parts["encoder_routing_entropy"] = _routing_entropy(*self.encoder.routing(shared[0], for_encoder))
+            parts["decoder_routing_entropy"] = _routing_entropy(*self.decoder.routing(of_latent[0], for_decoder))
+        return parts
+
+    def routing_weights(
+        self, skills: Float[Array, "k z"], noise: Float[Array, "samples h"]
+    ) -> dict[str, Float[Array, "layers m k"]]:
+        """How much each module sends, by network, layer and skill; the modules of a layer sum to one.
+
+        Averaged over the receiving modules and over states that the model itself generates, from latents drawn from
+        the prior. Empty without soft modules; of images the decoder alone, since it generates no image to encode.
+        """
+        if not isinstance(self.encoder, SoftModular) or not isinstance(self.decoder, SoftModular):
+            return {}
+        encoder, decoder, reads_vectors = self.encoder, self.decoder, not self.obs_encoder.layers
+
+        def under(skill: Float[Array, " z"], latent: Float[Array, " h"]) -> dict[str, Float[Array, "layers m"]]:
+            of_latent = decoder.shared(latent)[0]
+            sent = {"decoder": _sent(*decoder.routing(of_latent, self.embed_for_decoder(skill)))}
+            if reads_vectors:
+                of_state = self.shared(self.decode(latent, skill))[0]
+                sent["encoder"] = _sent(*encoder.routing(of_state, self.embed_for_encoder(skill)))
+            return sent
+
+        drawn = jax.vmap(lambda skill: jax.vmap(lambda latent: under(skill, latent))(noise))(skills)
+        return {name: jnp.moveaxis(jnp.mean(weights, axis=1), 0, -1) for name, weights in drawn.items()}
+
     def _evidence(
         self,
         target: Float[Array, " t"],
@@ -129,3 +176,14 @@ def _block(states: int, skills: int) -> int:
         if states % blocks == 0:
             return states // blocks
     return -(-states // fewest)
+
+
+def _routing_entropy(between: list[Float[Array, "m m"]], joining: Float[Array, " m"]) -> Float[Array, ""]:
+    """The mean entropy of all mixtures of a routing, each of them a distribution over the sending modules."""
+    mixtures = jnp.concatenate([*between, joining[None]])
+    return -jnp.mean(jnp.sum(jax.scipy.special.xlogy(mixtures, mixtures), axis=-1))
+
+
+def _sent(between: list[Float[Array, "m m"]], joining: Float[Array, " m"]) -> Float[Array, "layers m"]:
+    """The share of each sending module, averaged over the receiving ones."""
+    return jnp.stack([*(jnp.mean(mixing, axis=0) for mixing in between), joining])

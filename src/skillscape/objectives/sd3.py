@@ -15,12 +15,15 @@ import optax
 from jaxtyping import Array, Float, Int, Shaped
 
 from skillscape.conv import is_image, preprocess
+from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
-from skillscape.objectives.base import DiscreteSkills, LearningRate, Objective, Scale, SkillCount, SkillSteps
+from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
 from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
 from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
+from skillscape.skills import Discrete, Sphere
+from skillscape.stats import Moments
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
@@ -33,10 +36,14 @@ class History(NamedTuple):
 
 
 class SD3State(NamedTuple):
-    """The density model, and the states it may be fitted on beside the newest."""
+    """The density model, the states it may be fitted on beside the newest, and moments where a setting needs them."""
 
     model: TrainState[ConditionalVAE]
     history: History
+    moments: Moments | None
+    """Of all states that the density was fitted on."""
+    bonus_moments: Moments | None
+    """Of the KL in all rewards."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -50,8 +57,36 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
     return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
 
 
+def continuous_deviation_reward(
+    own: Float[Array, " n"], others: Float[Array, "n k"], number: int, weight: float
+) -> Float[Array, " n"]:
+    """r_sd3 where skills are a continuum: log λ + ℓ_z − log(λ d_z / n + (1 − 1/n) meanₖ dₖ), dₖ of K draws from p(z).
+
+    own: ℓ_z, the log density of each state under its skill; others: under each of the K draws; ``number``: n, so that
+    1/n is the share of the prior that counts as the own skill; ``weight``: λ. With the n − 1 other skills of a discrete
+    space in place of the draws it is ``deviation_reward``; like that it is at most log n.
+
+    The draws stand inside a logarithm, so that a finite K biases the reward. The bias is bounded. Let λ = 1, p(s) the
+    mean density, I_n = E log[d_z / (d_z / n + (1 − 1/n) p)], and E r the mean reward over draws too. By Jensen's
+    inequality I_n ≤ E r, and E r falls as K grows: a mean over K draws is a mean over its subsets. At K = n − 1, E r is
+    the InfoNCE bound with the true density ratio (van den Oord et al., 2018), which I(S;Z) bounds. So for K ≥ n − 1
+
+        I(S;Z) − log(1 + χ²/n) ≤ I_n ≤ E r ≤ I(S;Z),    χ² = E[d_z(s) / p(s)] − 1,
+
+    the first since I − I_n = E log(1 + (d_z / p − 1) / n). λ > 1 adds between 0 and log λ, as in Theorem 1.
+    """
+    mean = jax.nn.logsumexp(others, axis=-1) - math.log(others.shape[-1])
+    near = own + math.log(weight / number)
+    return own + math.log(weight) - jnp.logaddexp(near, mean + math.log1p(-1 / number))
+
+
+def _variance_share(term: Float[Array, " n"], total: Float[Array, " n"]) -> Float[Array, ""]:
+    """Cov(term, total) / Var(total): the shares of all terms of a sum are one together."""
+    return jnp.mean((term - jnp.mean(term)) * (total - jnp.mean(total))) / jnp.maximum(jnp.var(total), 1e-12)
+
+
 @dataclass(frozen=True)
-class SD3(DiscreteSkills, Objective[SD3State]):
+class SD3(Objective[SD3State]):
     """Density deviation between skills from a conditional VAE, plus a KL bonus for exploration inside a skill."""
 
     name: ClassVar[str] = "sd3"
@@ -59,6 +94,12 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: SkillCount = 10
+    skill_kind: Literal["discrete", "sphere"] = "discrete"
+    """Skills: n one-hot vectors, or unit vectors; of these 1/n is the share of the prior that counts as the own one."""
+    skill_dim: Annotated[int, Range("at least 2", low=2)] = 2
+    """Dimension of the space around a sphere of skills."""
+    skill_draws: Annotated[int, POSITIVE] = 32
+    """Draws K from a sphere's prior that stand for the other skills in a reward; at least n − 1."""
     deviation_weight: Annotated[float, POSITIVE] = 1.5
     """λ of Eq. 1: above one it weakens the push away from the other skills."""
     exploration_ratio: float = 0.04
@@ -71,6 +112,8 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     """Unit of r_exp: its size depends on the decoder's variance, α is meant relative to this."""
     latent_samples: int = 0
     """Draws of the latent h averaged in a reward; 0 takes the posterior's mean, which adds no noise."""
+    bonus_unit: Literal["nats", "running-mean"] = "nats"
+    """Unit of the KL in r_exp: nats, or its own mean over the run so far."""
     floor: float | None = -1.0
     """Lower bound of r_sd3; without it, crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
@@ -92,6 +135,10 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     """Width of the VAE's latent h."""
     decoder_variance: Annotated[float, POSITIVE] = 0.1
     """σ² of P(s|h,z): what counts as one place. Of images in units of a thirty-second of their range."""
+    standardize: bool = False
+    """Model the density of states standardised by their running mean and standard deviation; vectors only."""
+    background: Annotated[float, NON_NEGATIVE, Range("at most 0.99", high=0.99)] = 0.0
+    """ε of log((1 − ε) d_z + ε d_0): share of a Gaussian d_0 of all states in every skill's density; vectors only."""
 
     learning_rate: LearningRate = 3e-3
     clip_norm: Annotated[float | None, POSITIVE] = None
@@ -151,6 +198,11 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         )
 
     @property
+    def skills(self) -> Discrete | Sphere:
+        """n one-hot skills, or a sphere of them."""
+        return Discrete(self.number_of_skills) if self.skill_kind == "discrete" else Sphere(self.skill_dim)
+
+    @property
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate, clip_norm=self.clip_norm)
 
@@ -163,14 +215,15 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
+        self._check(spec)
         encoder_key, decoder_key, *embedding_keys = jax.random.split(key, 4)
         obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         model = ConditionalVAE(
             obs_encoder=obs_encoder,
             encoder=self._network(encoder_key, obs_encoder.width, 2 * self.latent_dim),
             decoder=self._network(decoder_key, self.latent_dim, coarse_target_size(spec.obs_shape)),
-            embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
-            embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
+            embed_for_encoder=Linear.create(embedding_keys[0], self.skills.width, self.width),
+            embed_for_decoder=Linear.create(embedding_keys[1], self.skills.width, self.width),
             variance=self.decoder_variance,
             unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
@@ -179,16 +232,51 @@ class SD3(DiscreteSkills, Objective[SD3State]):
             jnp.zeros((self.history, self.skills.width)),
             jnp.asarray(0, jnp.int32),
         )
-        return SD3State(TrainState.create(self._transform, model), history)
+        moments = Moments.create(spec.obs_shape) if self.standardize or self.background else None
+        bonus_moments = None if self.bonus_unit == "nats" else Moments.create()
+        return SD3State(TrainState.create(self._transform, model), history, moments, bonus_moments)
+
+    def _check(self, spec: Spec) -> None:
+        if (self.standardize or self.background) and is_image(spec.obs_shape):
+            raise UserError(
+                f"standardize and background need states that are vectors, not images of shape {spec.obs_shape}; "
+                "leave both off, or let SD3 see a world model's features."
+            )
+        if self.skill_kind == "sphere" and not 1 <= self.number_of_skills - 1 <= self.skill_draws:
+            raise UserError(
+                "On a sphere number_of_skills must be at least 2 and skill_draws at least number_of_skills - 1, "
+                f"not {self.number_of_skills} and {self.skill_draws}."
+            )
+
+    def seen(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
+        """States as the density model reads them."""
+        if state.moments is None or not self.standardize:
+            return obs
+        return state.moments.normalise(obs, clip=math.inf)
+
+    def log_density(self, state: SD3State, seen: Shaped[Array, "n ..."], evidence: Evidence) -> Float[Array, "n ..."]:
+        """log d_z(s) from the evidence; seen: ``seen(s)``. Of standardised states it is their density, not that of s.
+
+        With a ``background`` it is log((1 − ε) d_z + ε d_0): far from all that was fitted, all skills tie. d_0 has the
+        running mean of all states, and their variances plus σ², since the model sees no detail below that.
+        """
+        log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
+        if state.moments is None or not self.background:
+            return log_density
+        moments = Moments.create(seen.shape[1:]) if self.standardize else state.moments
+        variance = moments.variance + self.decoder_variance
+        terms = (seen - moments.mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
+        common = -0.5 * jnp.sum(terms, axis=-1).reshape(-1, *[1] * (log_density.ndim - 1))
+        return jnp.logaddexp(log_density + math.log1p(-self.background), common + math.log(self.background))
+
+    def _noise(self, key: RandomKey) -> Float[Array, "samples h"]:
+        if not self.latent_samples:
+            return jnp.zeros((1, self.latent_dim))
+        return jax.random.normal(key, (self.latent_samples, self.latent_dim))
 
     def evidence_of_all_skills(self, model: ConditionalVAE, obs: Shaped[Array, "n ..."], key: RandomKey) -> Evidence:
         """The bound's terms of every state under every skill, [n, k], in one pass."""
-        noise = (
-            jax.random.normal(key, (self.latent_samples, self.latent_dim))
-            if self.latent_samples
-            else jnp.zeros((1, self.latent_dim))
-        )
-        return model.evidence_of_each(obs, self.skills.all(), noise)
+        return model.evidence_of_each(obs, self.skills.all(), self._noise(key))
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
@@ -209,10 +297,13 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
         """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
+        if state.moments is not None:
+            state = state._replace(moments=state.moments.include(batch.next_obs))
 
         def step(model: TrainState[ConditionalVAE], key: RandomKey) -> tuple[TrainState[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
             obs, skill = self._fitting_batch(state.history, batch, data_key)
+            obs = self.seen(state, obs)
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
@@ -222,32 +313,54 @@ class SD3(DiscreteSkills, Objective[SD3State]):
                     "model_loss": value,
                     "log_likelihood": jnp.mean(evidence.log_likelihood),
                     "divergence": jnp.mean(evidence.divergence),
+                    **jax.tree.map(jnp.mean, jax.vmap(model.diagnostics)(obs, skill, noise)),
                 }
 
             return gradient_step(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
+        return state._replace(model=model), jax.tree.map(lambda values: values[-1], metrics)
+
+    def _terms(
+        self, state: SD3State, batch: Experience, key: RandomKey
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """r_sd3(s', z), and the KL of the own skill or its mean over all, or over the draws that stand for them."""
+        model, obs = state.model.params, self.seen(state, batch.next_obs)
+        if self.skill_kind == "discrete":
+            evidence = self.evidence_of_all_skills(model, obs, key)
+            log_density = self.log_density(state, obs, evidence)
+            deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
+            own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
+            return deviation, own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
+        draw_key, noise_key = jax.random.split(key)
+        draws, noise = self.skills.sample(draw_key, self.skill_draws), self._noise(noise_key)
+        mine = jax.vmap(model.evidence, (0, 0, None))(obs, batch.skill, noise)
+        others = model.evidence_of_each(obs, draws, noise)
+        densities = self.log_density(state, obs, mine), self.log_density(state, obs, others)
+        deviation = continuous_deviation_reward(*densities, self.number_of_skills, self.deviation_weight)
+        return deviation, mine.divergence if self.bonus == "own" else jnp.mean(others.divergence, axis=-1)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
         """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; remembers the states in the history."""
-        evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
-        log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
-        deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
-        own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
-        bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
+        deviation, bonus = self._terms(state, batch, key)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        weight = self.exploration_ratio * self.bonus_scale
-        reward = self.reward_scale * (floored + weight * bonus)
+        weighted = self.exploration_ratio * self.bonus_scale * bonus
+        if state.bonus_moments is not None:
+            moments = state.bonus_moments.include(jax.lax.stop_gradient(bonus))
+            state, weighted = state._replace(bonus_moments=moments), weighted / jnp.maximum(moments.mean, 1e-6)
+        total = floored + weighted
         metrics = {
             "density_deviation": jnp.mean(deviation),
+            "density_deviation_std": jnp.std(deviation),
             "density_deviation_floored": jnp.mean(floored - deviation > 0),
+            "density_deviation_share": _variance_share(floored, total),
             "bonus": jnp.mean(bonus),
             "bonus_std": jnp.std(bonus),
+            "bonus_share": _variance_share(weighted, total),
         }
-        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
+        return state._replace(history=self._remember(state.history, batch)), self.reward_scale * total, metrics
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Push the batch in front of the history; the oldest rows fall off."""
@@ -259,6 +372,24 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
-        """log d_z(s) for every skill; draws of h, where asked for, are the same at every call."""
-        evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
-        return evidence.bound if self.density == "elbo" else evidence.log_likelihood
+        """log d_z(s) of every skill, or of the ten draws of a continuum that evaluations roll out; always the same."""
+        listed = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(0), 10)
+        return self._scores(state, obs, listed)
+
+    def skill_for_goal(
+        self, state: SD3State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """The skill under which each goal is densest: of all skills, or of 256 draws from a sphere, always the same."""
+        del obs
+        every = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(1), 256)
+        return every[jnp.argmax(self._scores(state, goal, every), axis=-1)]
+
+    def _scores(self, state: SD3State, obs: Shaped[Array, "n ..."], skills: Float[Array, "k z"]) -> Float[Array, "n k"]:
+        seen = self.seen(state, obs)
+        evidence = state.model.params.evidence_of_each(seen, skills, self._noise(jax.random.key(0)))
+        return self.log_density(state, seen, evidence)
+
+    def routing_weights(self, state: SD3State) -> dict[str, Float[Array, "layers m k"]]:
+        """``ConditionalVAE.routing_weights`` of every skill, or of ten draws of a continuum."""
+        listed = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(0), 10)
+        return state.model.params.routing_weights(listed, jax.random.normal(jax.random.key(0), (64, self.latent_dim)))
