@@ -31,6 +31,7 @@ lint: install  ## ruff and the type checker
 bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
 	$(BIN)/python benchmarks/mazes.py
 	$(BIN)/python benchmarks/urlb.py
+	$(BIN)/python benchmarks/sd3.py
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
 

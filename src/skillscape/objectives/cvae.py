@@ -135,7 +135,8 @@ class ConditionalVAE(eqx.Module):
             return sent
 
         drawn = jax.vmap(lambda skill: jax.vmap(lambda latent: under(skill, latent))(noise))(skills)
-        return {name: jnp.moveaxis(jnp.mean(weights, axis=1), 0, -1) for name, weights in drawn.items()}
+        networks = [name for name in ("encoder", "decoder") if name in drawn]
+        return {name: jnp.moveaxis(jnp.mean(drawn[name], axis=1), 0, -1) for name in networks}
 
     def _evidence(
         self,

@@ -1,4 +1,4 @@
-"""Figures of runs: learning curves and, in mazes, trajectories, visitation and the density of the objective's model."""
+"""Figures of runs: learning curves, SD3's routing and, in mazes, trajectories, visitation and the model's density."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,10 @@ from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.mazes import measure
 from skillscape.formatting import counted
+from skillscape.objectives.sd3 import SD3
 from skillscape.plots.curves import curves_figure
 from skillscape.plots.mazes import Extent, Panel, caption, density_figure, trajectory_figure, visitation_maps
+from skillscape.plots.routing import routing_figure
 from skillscape.reporting.collect import learning_curves
 from skillscape.training.files import writing_to
 from skillscape.training.run import Run
@@ -24,12 +26,12 @@ GRID_STEP = 0.1
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the seeds of a run: the skills of a pre-training in a maze, and learning curves."""
+    """Draw the seeds of a run: skills of a pre-training in a maze, learning curves, and SD3's routing in the first."""
     layout = runs[0].layout
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         paths = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
-        paths += _draw_curves(runs, folder)
+        paths += _draw_curves(runs, folder) + _draw_routing(runs[0], folder / "routing.png")
     if not paths:
         raise UserError(f"{runs[0].folder} has logged nothing that can be drawn; train it further with --resume.")
     return paths
@@ -78,6 +80,19 @@ def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
             curves_figure(curves, folder / f"{log}.png", note)
             paths.append(folder / f"{log}.png")
     return paths
+
+
+def _draw_routing(run: Run, path: Path) -> list[Path]:
+    """The routing weights of SD3's soft modules by skill; nothing where a run has none, or no snapshot yet."""
+    objective = run.config.objective
+    if not isinstance(objective, SD3) or run.config.task is not None or not run.trained_steps:
+        return []
+    weights = objective.routing_weights(run.snapshot().objective)
+    if not weights:
+        return []
+    title = f"Routing weights of each skill ({run.config.label}, seed {run.config.seed})"
+    routing_figure({name: np.asarray(values) for name, values in weights.items()}, path, title)
+    return [path]
 
 
 def model_density_maps(run: Run) -> tuple[Float[np.ndarray, "k h w"], Extent] | None:
