@@ -38,6 +38,8 @@ from skillscape.types import Experience, Spec
 
 PATH = Path(__file__).parent / "sd3.json"
 ENV = "maze/square_a"
+PAUSE = 0.1
+"""Seconds between two calls."""
 FITS = 40
 """Fits of an iteration in a maze, for one reward."""
 
@@ -72,6 +74,8 @@ def in_turns(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     times: dict[str, list[float]] = {name: [] for name in functions}
     for counted in range(rounds + 1):
         for name, function in functions.items():
+            # Memory of the call before is given back by another thread, whose time would count here.
+            time.sleep(PAUSE)
             began = time.process_time()
             jax.block_until_ready(function())
             if counted:
