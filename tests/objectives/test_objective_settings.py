@@ -18,7 +18,7 @@ from skillscape.objectives.protorl import ProtoRL
 from skillscape.objectives.sd3 import SD3
 from skillscape.ranges import Range, check_ranges
 
-SHARED = ("base", "encoders", "latent_steps")
+SHARED = ("base", "cvae", "encoders", "latent_steps")
 """What several methods are built on, and no method itself."""
 FILES = [info.name for info in pkgutil.iter_modules(skillscape.objectives.__path__) if info.name not in SHARED]
 EVERY_METHOD = pytest.mark.parametrize("method", registry().values(), ids=registry())
@@ -100,7 +100,7 @@ def test_defaults_are_in_their_ranges_and_what_is_below_them_is_refused(method):
     for name, allowed in ranges(method).items():
         if not allowed:
             continue
-        low = -1 if name in ("history", "newest_fraction") else 0
+        low = -1 if name in ("background", "history", "newest_fraction") else 0
         wrong = (8, low) if isinstance(getattr(method(), name), tuple) else low
         with pytest.raises(UserError, match=f"--objective.{name.replace('_', '-')} must be .*, not {low}"):
             check_ranges(dataclasses.replace(method(), **{name: wrong}), "objective")
