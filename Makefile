@@ -38,6 +38,7 @@ docs-generated: install  ## the pages that are generated from the code: docs/met
 bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.json
 	$(BIN)/python benchmarks/mazes.py
 	$(BIN)/python benchmarks/urlb.py
+	$(BIN)/python benchmarks/sd3.py
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
 

@@ -9,7 +9,8 @@ The two machines of the file ran the same code. How far they are apart is what a
   action. They are not compared; the length of the episodes and the skill that was played are.
 
 The file was begun before mazes were evaluated at step 0, and before positions were measured: that row and those columns
-are compared only where the file has them.
+are compared only where the file has them. A case that moved on purpose is in the file for the machines on which it was
+trained anew; the others are held to its tolerances.
 """
 
 import json
@@ -40,12 +41,15 @@ def test_the_numbers_have_not_moved(folder, name):
     command[-1] += f"g.CASES[{name!r}](f / {name!r}, f)"
     subprocess.run(command, check=True, cwd=FILE.parent.parent)
     made = numbers(folder / name)
-    if machine() in MACHINES:
-        wanted = MACHINES[machine()]["cases"][name]
+    known = MACHINES.get(machine(), {"cases": {}})["cases"]
+    if name in known:
+        wanted = known[name]
         assert comparable(made, wanted) == wanted
         return
-    for other in MACHINES.values():
-        check_near(name, made, other["cases"][name])
+    others = [other["cases"][name] for other in MACHINES.values() if name in other["cases"]]
+    assert others
+    for other in others:
+        check_near(name, made, other)
 
 
 def comparable(made, wanted):
@@ -77,13 +81,13 @@ def test_the_machines_of_the_file_are_as_far_apart_as_is_said():
     first, *others = [entry["cases"] for entry in MACHINES.values()]
     assert others
     for other in others:
-        assert first.keys() == other.keys() == CASES.keys()
-        for name in CASES:
+        assert first.keys() | other.keys() == CASES.keys()
+        for name in first.keys() & other.keys():
             check_near(name, first[name], other[name])
         with pytest.raises(AssertionError, match="metrics"):
             check_near("maze-cic", first["maze-cic"], moved(other["maze-cic"], "metrics", 1, 2e-5))
         with pytest.raises(AssertionError, match="evaluation"):
-            check_near("maze-sd3", first["maze-sd3"], moved(other["maze-sd3"], "evaluation", 3, 2e-3))
+            check_near("maze-diayn", first["maze-diayn"], moved(other["maze-diayn"], "evaluation", 3, 2e-3))
 
 
 def moved(case, log, row, share):

@@ -1,5 +1,7 @@
 """Networks: shapes, initial ranges, and the soft modules against a loop over modules written out in NumPy."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,6 +143,55 @@ def test_soft_modules_follow_their_equations(layers):
     net = soft_modular(layers)
     expected = output_by_hand(net, np.asarray(X), np.asarray(SKILL))
     np.testing.assert_allclose(net.conditioned(net.shared(X), SKILL), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("skills", [1, MODULES, MODULES + 1, 12])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_soft_modules_under_each_skill_are_those_under_one(layers, skills):
+    # With more skills than modules the second layer multiplies before it mixes.
+    net = soft_modular(layers)
+    inputs = jax.random.normal(jax.random.key(1), (5, 2))
+    embedded = 3 * jax.random.normal(jax.random.key(2), (skills, WIDTH))
+
+    def total(net, inputs, embedded, hidden):
+        return jnp.sum(jnp.sin(3 * jax.vmap(lambda x: hidden(net, net.shared(x), embedded))(inputs)))
+
+    def plain(net, shared, embedded):
+        return jax.vmap(net.hidden, (None, 0))(shared, embedded)
+
+    for x in inputs:
+        shared = net.shared(x)
+        expected = plain(net, shared, embedded)
+        found = net.hidden_of_each(shared, embedded)
+        assert found.shape == (skills, MODULE_WIDTH)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+        outputs = jax.vmap(net.conditioned, (None, 0))(shared, embedded)
+        np.testing.assert_allclose(net.conditioned_on_each(shared, embedded), outputs, rtol=1e-5, atol=1e-6)
+    found, expected = (
+        jax.grad(total, (0, 1, 2))(net, inputs, embedded, hidden) for hidden in (SoftModular.hidden_of_each, plain)
+    )
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def products(function, *arguments):
+    """The multiply-adds of all dense products in a function."""
+    total = 0
+    for equation in jax.make_jaxpr(function)(*arguments).eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            summed = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+            total += summed * math.prod(equation.outvars[0].aval.shape)
+    return total
+
+
+def test_the_second_layer_costs_the_square_of_the_modules_and_no_more_with_skills():
+    net = soft_modular(2)
+    few, many = 2 * MODULES, 5 * MODULES
+    counts = [products(net.hidden_of_each, net.shared(X), jnp.ones((skills, WIDTH))) for skills in (few, many)]
+    routing = products(net.routing, net.shared(X)[0], SKILL)
+    assert counts[1] - counts[0] == (many - few) * routing
+    assert counts[0] == few * routing + MODULES**2 * MODULE_WIDTH**2
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

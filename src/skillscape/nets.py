@@ -172,9 +172,17 @@ class Conditional(eqx.Module):
     def last(self) -> Linear:
         """The last layer."""
 
+    def hidden_of_each(self, shared: PyTree, skills: Float[Array, "k d"]) -> Float[Array, "k w"]:
+        """``hidden`` under each of k skills; a network may find work that all of them have in common."""
+        return jax.vmap(self.hidden, (None, 0))(shared, skills)
+
     def conditioned(self, shared: PyTree, skill: Float[Array, " d"]) -> Float[Array, " out"]:
         """All that does. skill: [d], an embedding."""
         return self.last(self.hidden(shared, skill))
+
+    def conditioned_on_each(self, shared: PyTree, skills: Float[Array, "k d"]) -> Float[Array, "k out"]:
+        """``conditioned`` under each of k skills."""
+        return jax.vmap(self.last)(self.hidden_of_each(shared, skills))
 
 
 class ConditionalMLP(Conditional):
@@ -281,10 +289,10 @@ class SoftModular(Conditional):
         feature = joint
         between = []
         for layer in range(self.weights.shape[0]):
-            logits = self.routes[layer] @ jax.nn.relu(feature) + self.route_biases[layer]
+            logits = jax.nn.relu(feature) @ self.routes[layer].T + self.route_biases[layer]
             mixing = jax.nn.softmax(logits.reshape(modules, modules) / self.temperature, axis=-1)
             between.append(mixing)
-            feature = joint * (self.gates[layer] @ mixing.reshape(-1) + self.gate_biases[layer])
+            feature = joint * (mixing.reshape(-1) @ self.gates[layer].T + self.gate_biases[layer])
         return between, jax.nn.softmax(self.last_route(jax.nn.relu(feature)) / self.temperature)
 
     def hidden(
@@ -293,14 +301,47 @@ class SoftModular(Conditional):
         """Route, mix, apply the later layers, and join their modules."""
         embedded, first = shared
         between, joining = self.routing(embedded, skill)
-        modules = range(first.shape[0])
+        return self._joined(0, list(first), between, joining)
+
+    def hidden_of_each(
+        self, shared: tuple[Float[Array, " d"], Float[Array, "m w"]], skills: Float[Array, "k d"]
+    ) -> Float[Array, "k w"]:
+        """``hidden`` under each of k skills; with more skills than modules, layer 2 multiplies before it mixes.
+
+        Wᵢ Σⱼ p̂ᵢⱼ sⱼ = Σⱼ p̂ᵢⱼ Wᵢ sⱼ, and what the first layer sends, s, does not depend on the skill: m² products for a
+        state instead of m k.
+        """
+        embedded, first = shared
+        modules, width = first.shape
+        between, joining = jax.vmap(self.routing, (None, 0))(embedded, skills)
+        if not between or skills.shape[0] <= modules:
+            return jax.vmap(lambda *routing: self._joined(0, list(first), *routing))(between, joining)
+        products = (first @ self.weights[0].reshape(modules * width, width).T).reshape(modules, modules, width)
+
+        def under_one(between: list[Float[Array, "m m"]], joining: Float[Array, " m"]) -> Float[Array, " w"]:
+            sent = [
+                jax.nn.relu(_weighted(between[0][module], list(products[:, module])) + self.biases[0, module])
+                for module in range(modules)
+            ]
+            return self._joined(1, sent, between, joining)
+
+        return jax.vmap(under_one)(between, joining)
+
+    def _joined(
+        self,
+        done: int,
+        sent: list[Float[Array, " w"]],
+        between: list[Float[Array, "m m"]],
+        joining: Float[Array, " m"],
+    ) -> Float[Array, " w"]:
+        """The later layers from number ``done`` on, and their modules joined. sent: of each module, what it sends."""
         # One product per module: under vmap each is a large plain one, and the mixing melts into what feeds it. Batched
         # over modules, scoring 256 states under 16 skills took twice as long on a CPU.
-        sent = [first[module] for module in modules]
-        for layer, mixing in enumerate(between):
-            received = [_weighted(mixing[module], sent) for module in modules]
+        modules = range(len(sent))
+        for layer in range(done, len(between)):
+            received = [_weighted(between[layer][module], sent) for module in modules]
             sent = [
-                jax.nn.relu(self.weights[layer, module] @ received[module] + self.biases[layer, module])
+                jax.nn.relu(received[module] @ self.weights[layer, module].T + self.biases[layer, module])
                 for module in modules
             ]
         return _weighted(joining, sent)

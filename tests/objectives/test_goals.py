@@ -64,7 +64,7 @@ def test_of_discrete_skills_the_one_that_agrees_most_leads_there(kind):
     np.testing.assert_array_equal(np.argmax(rewards, axis=0)[:3], np.argmax(skill, axis=-1)[:3])
 
 
-@pytest.mark.parametrize("name", ["sd3", "diayn", "disdain", "smm", "dads", "cesd", "edl"])
+@pytest.mark.parametrize("name", ["diayn", "disdain", "smm", "dads", "cesd", "edl"])
 def test_the_skill_with_the_highest_score_at_the_goal_is_taken(name):
     kind = registry()[name]
     scores = jnp.asarray([[0.1, 0.7, 0.2], [-5.0, -9.0, -4.0], [3.0, 1.0, 2.0], [0.0, 0.0, 1.0]])

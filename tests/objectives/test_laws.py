@@ -17,6 +17,8 @@ from skillscape.skills import Discrete, Sphere
 from skillscape.types import Experience, Spec
 
 ROWS, ACTION_DIM = 12, 2
+DRAWN = 10
+"""Skills of a continuum that stand for all."""
 VECTORS, IMAGES = (2,), (16, 16, 3)
 SMALL = Scale(
     benchmark="urlb",
@@ -33,6 +35,7 @@ METHODS = {name: method.at(SMALL) for name, method in registry().items()}
 # What these methods have in mazes, and skills of the other kind.
 OTHERS = [
     dataclasses.replace(METHODS["sd3"], history=20),
+    dataclasses.replace(METHODS["sd3"], skill_kind="sphere", skill_draws=5, bonus_unit="running-mean"),
     dataclasses.replace(METHODS["cic"], skill_dim=0, number_of_skills=3),
     dataclasses.replace(METHODS["cesd"], relabelled=False, number_of_skills=4),
     dataclasses.replace(METHODS["csf"], skill_kind="discrete"),
@@ -332,7 +335,7 @@ def test_scores_of_skills_are_finite_or_refused(objective, shape):
             objective.score_skills(start(objective, shape), batch.next_obs)
     else:
         scores = jax.jit(objective.score_skills)(start(objective, shape), batch.next_obs)
-        assert scores.shape == (ROWS, objective.skills.count)
+        assert scores.shape == (ROWS, objective.skills.count or DRAWN)
         assert jnp.isfinite(scores).all()
 
 

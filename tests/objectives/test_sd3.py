@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from skillscape.dists import DiagonalNormal
+from skillscape.errors import UserError
+from skillscape.objectives import cvae
+from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.sd3 import SD3, Evidence, History, deviation_reward
+from skillscape.objectives.sd3 import SD3, History, continuous_deviation_reward, deviation_reward
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -193,6 +196,118 @@ def test_theorem_1_is_strict_above_weight_one(weight):
         assert remainder > 0
 
 
+# A continuum of skills.
+
+
+@EVERY_WEIGHT
+def test_draws_that_are_the_other_skills_give_the_discrete_reward(weight):
+    log_density, skill = random_log_densities(scale=3.0)
+    own, others = log_density[skill > 0], log_density[skill == 0].reshape(-1, SKILLS - 1)
+    found = continuous_deviation_reward(own, others, SKILLS, weight)
+    np.testing.assert_allclose(found, deviation_reward(log_density, skill, weight), rtol=1e-5, atol=1e-5)
+
+
+SPREAD, DRAWS = 0.35, 4000
+
+
+def on_a_circle(number, draws, weight, rows=DRAWS):
+    """E r_sd3 where skill z, an angle, visits N((cos z, sin z), SPREAD²), I(S;Z) and χ², all of the same draws."""
+    generator = np.random.default_rng(0)
+    point = lambda angle: np.stack([np.cos(angle), np.sin(angle)], axis=-1)  # noqa: E731
+    angle = generator.uniform(0, 2 * np.pi, rows)
+    states = point(angle) + generator.normal(scale=SPREAD, size=(rows, 2))
+
+    def log_density(angles):
+        return -0.5 * np.sum((states[:, None] - point(angles)) ** 2, axis=-1) / SPREAD**2
+
+    own, grid = log_density(angle[:, None])[:, 0], log_density(np.linspace(0, 2 * np.pi, 512, endpoint=False)[None])
+    ratio = np.exp(own) / np.exp(grid).mean(axis=-1)
+    others = log_density(generator.uniform(0, 2 * np.pi, (rows, draws)))
+    reward = continuous_deviation_reward(
+        jnp.asarray(own, jnp.float32), jnp.asarray(others, jnp.float32), number, weight
+    )
+    return np.mean(reward), np.mean(np.log(ratio)), np.mean(ratio) - 1
+
+
+@pytest.mark.parametrize(("number", "draws"), [(4, 3), (4, 64), (16, 15), (64, 63), (64, 512)])
+@pytest.mark.parametrize("weight", [1.0, 1.5, 3.0])
+def test_theorem_1_holds_on_a_circle_up_to_the_bias_of_the_draws(number, draws, weight):
+    objective, information, spread = on_a_circle(number, draws, weight)
+    noise = 0.03
+    assert information - math.log1p(spread / number) - noise <= objective <= information + math.log(weight) + noise
+
+
+def test_the_objective_on_a_circle_tends_to_the_mutual_information():
+    gaps = [np.subtract(*on_a_circle(number, number - 1, 1.0)[1::-1]) for number in (2, 8, 32, 128)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[0] > 0.3
+    assert abs(gaps[-1]) < 0.03
+
+
+def test_more_draws_lower_the_reward_towards_its_limit():
+    rewards = [on_a_circle(16, draws, 1.0)[0] for draws in (15, 60, 1000)]
+    assert rewards == sorted(rewards, reverse=True)
+
+
+def test_the_reward_of_a_continuum_is_at_most_the_logarithm_of_the_number_of_skills():
+    own, others = jnp.asarray([0.0, 1e4, -1e4]), jnp.asarray([[-50.0, -60.0], [0.0, 0.0], [0.0, 0.0]])
+    reward = continuous_deviation_reward(own, others, 5, 1.5)
+    np.testing.assert_allclose(reward[:2], math.log(5), rtol=1e-4)
+    slope = jax.grad(lambda own, others: jnp.sum(continuous_deviation_reward(own, others, 5, 1.5)), (0, 1))(own, others)
+    assert all(jnp.isfinite(part).all() for part in (reward, *slope))
+
+
+sphere = partial(tiny, skill_kind="sphere", skill_dim=2, skill_draws=8)
+
+
+@cache
+def trained_on_a_circle():
+    """SD3 on skills that visit where they point, two units away."""
+    objective = sphere(temperature=0.5, width=16, module_width=16, learning_rate=5e-3)
+    skill = objective.skills.sample(jax.random.key(7), 256)
+    batch = experience(2 * skill + 0.1 * jax.random.normal(jax.random.key(8), skill.shape), skill)
+    run = jax.jit(
+        lambda state: jax.lax.scan(
+            lambda state, key: objective.update(state, batch, key), state, jax.random.split(jax.random.key(1), 1500)
+        )
+    )
+    return objective, run(objective.init(jax.random.key(0), SPEC))[0]
+
+
+def test_rewards_on_a_sphere_prefer_where_the_skill_points():
+    objective, state = trained_on_a_circle()
+    skill = objective.skills.sample(jax.random.key(3), 64)
+    own, foreign = (
+        objective.reward(state, experience(2 * place, skill), jax.random.key(0))[1] for place in (skill, -skill)
+    )
+    assert jnp.mean(own) > 0.8
+    assert jnp.mean(foreign) < -1
+
+
+def test_the_skill_for_a_goal_on_a_sphere_points_to_it():
+    objective, state = trained_on_a_circle()
+    goal = 2 * objective.skills.sample(jax.random.key(3), 32)
+    skill = objective.skill_for_goal(state, jnp.zeros_like(goal), goal)
+    np.testing.assert_allclose(jnp.linalg.norm(skill, axis=-1), 1, rtol=1e-5)
+    assert jnp.median(jnp.sum(skill * goal, axis=-1) / 2) > 0.9
+    assert objective.score_skills(state, goal).shape == (32, 10)
+
+
+def test_the_skill_for_a_goal_is_the_densest_of_the_discrete_ones():
+    objective, state = tiny(), fresh()._replace(model=fresh().model._replace(params=trained()))
+    batch = blobs(16, seed=2)
+    skill = objective.skill_for_goal(state, jnp.zeros_like(batch.next_obs), batch.next_obs)
+    np.testing.assert_array_equal(
+        jnp.argmax(skill, axis=-1), jnp.argmax(objective.score_skills(state, batch.next_obs), axis=-1)
+    )
+
+
+@pytest.mark.parametrize(("number", "draws"), [(10, 8), (1, 8)])
+def test_a_sphere_needs_enough_draws(number, draws):
+    with pytest.raises(UserError, match="skill_draws"):
+        sphere(number_of_skills=number, skill_draws=draws).init(jax.random.key(0), SPEC)
+
+
 # Theorem 2, in the tabular linear case: ŝ = W η(s, z) with one-hot η, W ~ N(0, I/κ), unit noise.
 
 RIDGE, STATES, DIMENSIONS = 0.5, 5, 3
@@ -270,6 +385,53 @@ def test_the_evidence_of_all_skills_is_that_of_each_alone(architecture):
             divergence = 0.5 * np.sum(np.exp(log_variance) + mean**2 - 1 - log_variance)
             np.testing.assert_allclose(together.log_likelihood[row, index], likelihood, rtol=1e-3)
             np.testing.assert_allclose(together.divergence[row, index], divergence, rtol=1e-3, atol=1e-5)
+
+
+def plain_evidence(model, states, skills, noise):
+    """The nested form that the fast one must equal: every state under every skill, each by itself."""
+    return jax.vmap(lambda state: jax.vmap(lambda skill: model.evidence(state, skill, noise))(skills))(states)
+
+
+@pytest.mark.parametrize("skills", [2, 16])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@EVERY_ARCHITECTURE
+def test_scoring_all_skills_equals_the_plain_nested_form(architecture, layers, skills):
+    objective = tiny(architecture=architecture, layers=layers, number_of_skills=skills, decoder_variance=0.5)
+    model = objective.init(jax.random.key(0), SPEC).model.params
+    states, noise = blobs(12).next_obs, jax.random.normal(jax.random.key(1), (2, LATENT))
+    found = jax.jit(ConditionalVAE.evidence_of_each)(model, states, jnp.eye(skills), noise)
+    expected = jax.jit(plain_evidence)(model, states, jnp.eye(skills), noise)
+    for part, by_pairs in zip(found, expected, strict=True):
+        assert part.shape == (12, skills)
+        np.testing.assert_allclose(part, by_pairs, rtol=1e-6, atol=1e-6 * np.abs(by_pairs).max())
+
+
+@pytest.mark.parametrize("rows", [12, 11])
+def test_scoring_in_blocks_changes_nothing(rows, monkeypatch):
+    # Twelve rows are blocks of two; eleven leave a rest.
+    objective, states = tiny(decoder_variance=0.5), blobs(12).next_obs[:rows]
+    model = objective.init(jax.random.key(0), SPEC).model.params
+
+    def scored(states):
+        return model.evidence_of_each(states, jnp.eye(SKILLS), jnp.zeros((1, LATENT)))
+
+    def slope(states):
+        return jax.grad(lambda states: jnp.sum(jnp.sin(scored(states).bound)))(states)
+
+    whole, whole_slope = scored(states), slope(states)
+    monkeypatch.setattr(cvae, "BLOCK_PAIRS", 2 * SKILLS)
+    assert "scan" in str(jax.make_jaxpr(scored)(states))
+    for part, at_once in zip(scored(states), whole, strict=True):
+        np.testing.assert_allclose(part, at_once, rtol=1e-6, atol=1e-6 * np.abs(at_once).max())
+    np.testing.assert_allclose(slope(states), whole_slope, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("states", "skills", "rows"),
+    [(2500, 10, 125), (2500, 80, 25), (256, 16, 128), (8, 16, 8), (1, 16, 1), (2049, 1, 683), (2053, 16, 121)],
+)
+def test_blocks_are_equal_where_a_divisor_is_near(states, skills, rows):
+    assert cvae._block(states, skills) == rows
 
 
 @EVERY_ARCHITECTURE
@@ -504,6 +666,135 @@ def test_the_rewards_of_a_trained_model_prefer_the_own_region(architecture):
     own, foreign = score(batch.skill), score(jnp.roll(batch.skill, 1, axis=-1))
     assert jnp.mean(own) > 1.2
     assert jnp.mean(foreign) < 0
+
+
+# Instruments, and settings that are off.
+
+
+def test_the_shares_of_the_reward_variance_are_one_together():
+    _, _, metrics = rewards(exploration_ratio=0.7, floor=-1.0)
+    assert metrics["density_deviation_share"] + metrics["bonus_share"] == pytest.approx(1, abs=1e-5)
+    assert metrics["density_deviation_std"] > 0
+    alone = rewards(exploration_ratio=0.0)[2]
+    assert alone["bonus_share"] == 0
+    assert alone["density_deviation_share"] == pytest.approx(1, abs=1e-5)
+
+
+@EVERY_ARCHITECTURE
+def test_the_parts_of_the_divergence_sum_to_it(architecture):
+    _, metrics = jax.jit(tiny(architecture=architecture).update)(fresh(architecture), blobs(16), jax.random.key(0))
+    parts = [metrics[f"divergence_from_{part}"].item() for part in ("mean", "variance", "log_variance")]
+    assert sum(parts) == pytest.approx(metrics["divergence"].item(), rel=1e-4)
+    assert min(abs(part) for part in parts) > 0
+
+
+def test_the_entropy_of_the_routing_is_that_of_its_mixtures():
+    state = fresh()
+    uniform = eqx.tree_at(
+        lambda model: (model.encoder.routes, model.encoder.last_route.weight, model.encoder.last_route.bias),
+        state.model.params,
+        replace_fn=jnp.zeros_like,
+    )
+    objective, batch = tiny(temperature=1.0), blobs(16)
+    state = state._replace(model=state.model._replace(params=uniform))
+    _, metrics = jax.jit(objective.update)(state, batch, jax.random.key(0))
+    assert metrics["encoder_routing_entropy"] == pytest.approx(math.log(MODULES), rel=1e-5)
+    assert 0 < metrics["decoder_routing_entropy"] < math.log(MODULES)
+    assert (
+        "encoder_routing_entropy"
+        not in jax.jit(tiny(architecture="plain").update)(fresh("plain"), batch, jax.random.key(0))[1]
+    )
+
+
+def test_instruments_cost_no_dense_product():
+    # They compute again what the fit computes, which the compiler merges.
+    def flops(change):
+        with pytest.MonkeyPatch.context() as patch:
+            change(patch)
+            update = jax.jit(lambda state, batch, key: tiny(layers=2).update(state, batch, key))
+            start = tiny(layers=2).init(jax.random.key(0), SPEC)
+            return update.lower(start, blobs(64), jax.random.key(0)).compile().cost_analysis()["flops"]
+
+    without = flops(lambda patch: patch.setattr(ConditionalVAE, "diagnostics", lambda *_: {}))
+    assert flops(lambda patch: None) < 1.05 * without
+
+
+def test_routing_weights_are_shares_of_each_skill():
+    weights = tiny().routing_weights(fresh())
+    assert list(weights) == ["encoder", "decoder"]
+    for shares in weights.values():
+        assert shares.shape == (LAYERS, MODULES, SKILLS)
+        np.testing.assert_allclose(jnp.sum(shares, axis=1), np.ones((LAYERS, SKILLS)), rtol=1e-5)
+        assert np.abs(np.diff(shares, axis=-1)).max() > 1e-3
+    assert tiny(architecture="plain").routing_weights(fresh("plain")) == {}
+
+
+def test_a_standardised_density_does_not_depend_on_the_unit_of_the_states():
+    objective, key = tiny(standardize=True), jax.random.key(0)
+
+    def after(scale, shift):
+        batch = blobs(64)
+        batch = batch._replace(next_obs=scale * batch.next_obs + shift)
+        state = objective.update(objective.init(key, SPEC), batch, key)[0]
+        return objective.reward(state, batch, key)[1]
+
+    np.testing.assert_allclose(after(100.0, -7.0), after(1.0, 0.0), rtol=1e-2, atol=1e-2)
+
+
+def test_moments_are_of_the_states_that_were_fitted_and_rewards_leave_them():
+    objective, batch = tiny(standardize=True), blobs(64)
+    state = objective.update(objective.init(jax.random.key(0), SPEC), batch, jax.random.key(0))[0]
+    np.testing.assert_allclose(state.moments.mean, np.mean(batch.next_obs, axis=0), atol=1e-4)
+    assert objective.reward(state, batch, jax.random.key(0))[0].moments is state.moments
+
+
+def test_a_background_makes_all_skills_tie_far_from_everything():
+    plain, objective = tiny(), tiny(background=0.01)
+    far, near = experience(np.full((SKILLS, 2), 40.0), np.eye(SKILLS)), blobs(16)
+    state = objective.init(jax.random.key(0), SPEC)
+    state = state._replace(moments=state.moments.include(near.next_obs), model=state.model._replace(params=trained()))
+    tie = math.log(1.5 * SKILLS / (1.5 + SKILLS - 1))
+    scores = {name: one.score_skills(state, far.next_obs) for name, one in {"": plain, "background": objective}.items()}
+    assert np.ptp(scores[""], axis=-1).min() > 100
+    np.testing.assert_allclose(deviation_reward(scores["background"], far.skill, 1.5), tie, rtol=1e-4)
+    inside = objective.log_density(state, near.next_obs, Evidence(jnp.full((16, SKILLS), 3.0), jnp.zeros((16, SKILLS))))
+    np.testing.assert_allclose(inside, 3 + math.log(0.99), atol=0.02)
+
+
+def test_a_background_is_the_mixture_of_its_two_densities():
+    objective, states = tiny(background=0.3), blobs(16).next_obs
+    state = objective.init(jax.random.key(0), SPEC)
+    state = state._replace(moments=state.moments.include(states))
+    given = np.random.default_rng(0).normal(size=(16, SKILLS))
+    found = objective.log_density(state, states, Evidence(jnp.asarray(given, jnp.float32), jnp.zeros((16, SKILLS))))
+    variance = np.asarray(state.moments.variance, float) + VARIANCE
+    square = (np.asarray(states) - np.asarray(state.moments.mean)) ** 2 / variance
+    common = np.exp(-0.5 * square.sum(axis=-1)) / np.sqrt(np.prod(2 * np.pi * variance))
+    np.testing.assert_allclose(found, np.log(0.7 * np.exp(given) + 0.3 * common[:, None]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("given_evidence")
+def test_the_bonus_relative_to_its_running_mean_has_mean_one():
+    objective = tiny(bonus_unit="running-mean", exploration_ratio=0.5)
+    state, reward, metrics = rewards(
+        objective.init(jax.random.key(0), SPEC), **{"bonus_unit": "running-mean", "exploration_ratio": 0.5}
+    )
+    expected = DEVIATION_BY_HAND["elbo"] + 0.5 * OWN_BONUS / OWN_BONUS.mean()
+    np.testing.assert_allclose(reward, expected, rtol=1e-3)
+    assert metrics["bonus"] == pytest.approx(OWN_BONUS.mean(), rel=1e-5)
+    assert state.bonus_moments.mean == pytest.approx(OWN_BONUS.mean(), rel=1e-3)
+
+
+@pytest.mark.parametrize("change", [{"standardize": True}, {"background": 0.1}])
+def test_images_have_no_moments(change):
+    with pytest.raises(UserError, match="vectors"):
+        tiny(**change).init(jax.random.key(0), Spec((16, 16, 3), 2))
+
+
+def test_settings_that_are_off_leave_no_trace_in_the_state():
+    state = fresh()
+    assert state.moments is None
+    assert state.bonus_moments is None
 
 
 # The history of scored states.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillscape.plots import curves, mazes, style
+from skillscape.plots import curves, mazes, routing, style
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def saved(monkeypatch):
         figures.append(figure)
         style.save(figure, path)
 
-    for module in (mazes, curves):
+    for module in (mazes, curves, routing):
         monkeypatch.setattr(module, "save", keep)
     return figures

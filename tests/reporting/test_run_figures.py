@@ -1,12 +1,14 @@
 """The figures that `skillscape plot` draws of a run, in any environment."""
 
+import jax
 import numpy as np
 import pytest
 from fake_runs import fake_run, write_log
 
 from skillscape.errors import UserError
 from skillscape.reporting import figures
-from skillscape.training.run import Run
+from skillscape.training.run import Run, Snapshot
+from skillscape.types import Spec
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,16 @@ def test_a_run_on_a_task_has_curves(tmp_path, notes, method, task, env, place):
     folder = fake_run(tmp_path / "run", method, env, task, steps=2_000)
     assert drawn([folder], tmp_path / "plots") == ["evaluation.png"]
     assert notes == [f"{place}, 2,000 steps, 1 seed"]
+
+
+@pytest.mark.parametrize(("architecture", "pictures"), [("soft-modular", ["routing.png"]), ("plain", [])])
+def test_sd3_has_its_routing_drawn_where_it_has_one(tmp_path, monkeypatch, architecture, pictures):
+    folder = fake_run(tmp_path / "run", "sd3", "walker", objective={"architecture": architecture})
+    run = Run(folder)
+    state = run.config.reward.init(jax.random.key(0), Spec(run.spec.obs_shape, run.spec.action_dim))
+    monkeypatch.setattr(Run, "trained_steps", 1_000)
+    monkeypatch.setattr(Run, "snapshot", lambda _: Snapshot(1_000, None, state))
+    assert drawn([folder], tmp_path / "plots") == ["evaluation.png", *pictures]
 
 
 def test_a_run_that_has_logged_nothing_is_refused(tmp_path):

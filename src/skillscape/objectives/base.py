@@ -168,6 +168,11 @@ class Objective(ABC, Generic[State]):
         del state, obs
         raise UserError(f"{self.name} has no density or discriminator to score states with; plot trajectories instead.")
 
+    def routing_weights(self, state: State) -> dict[str, Float[Array, "layers m k"]]:
+        """Network → weight of each of m modules per layer under each of k skills; empty for methods without modules."""
+        del state
+        return {}
+
     def skill_for_goal(
         self, state: State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
     ) -> Float[Array, "n z"]:

@@ -9,75 +9,22 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from skillscape.conv import is_image, preprocess
-from skillscape.dists import DiagonalNormal
+from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
-from skillscape.objectives.base import DiscreteSkills, LearningRate, Objective, Scale, SkillCount, SkillSteps
-from skillscape.objectives.encoders import ObsEncoder, coarse_target, coarse_target_size, empty_states, to_storage
+from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
+from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
+from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
+from skillscape.skills import Discrete, Sphere
+from skillscape.stats import Moments
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-
-PIXEL_UNIT = 1 / 32
-"""Unit of the coarse target of an image, whose entries in [-½, ½] differ little from state to state."""
-
-
-class ConditionalVAE(eqx.Module):
-    """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
-
-    The decoder routes on (h, z): if s reached it other than through h, Eq. 3 would not be a bound. For images, Q reads
-    an observation encoder and P models the coarse target.
-    """
-
-    obs_encoder: ObsEncoder
-    encoder: Conditional
-    decoder: Conditional
-    embed_for_encoder: Linear
-    embed_for_decoder: Linear
-    unit: float = eqx.field(static=True, default=1.0)
-    """Unit of the entries of a state in the squared error."""
-
-    def shared(self, obs: Shaped[Array, "..."]) -> PyTree:
-        """The part of the encoder that does not depend on the skill, at one state."""
-        return self.encoder.shared(self.obs_encoder(obs))
-
-    def posterior(self, shared: PyTree, skill: Float[Array, " z"]) -> DiagonalNormal:
-        """Q(h|s,z) from ``shared(s)``; the log variance is kept within [-10, 4]."""
-        mean, log_variance = jnp.split(self.encoder.conditioned(shared, self.embed_for_encoder(skill)), 2)
-        return DiagonalNormal(mean, jnp.clip(log_variance, -10.0, 4.0))
-
-    def decode(self, latent: Float[Array, " h"], skill: Float[Array, " z"]) -> Float[Array, " d"]:
-        """The mean of P(s|h,z)."""
-        return self.decoder.conditioned(self.decoder.shared(latent), self.embed_for_decoder(skill))
-
-    def target(self, obs: Shaped[Array, "..."]) -> Float[Array, " t"]:
-        """The part of the likelihood that does not depend on the skill, at one state."""
-        return self.decoder.last.target(coarse_target(obs))
-
-    def squared_error(
-        self, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
-    ) -> Float[Array, ""]:
-        """|s − ``decode(h, z)``|² in units, from ``target(s)``."""
-        hidden = self.decoder.hidden(self.decoder.shared(latent), self.embed_for_decoder(skill))
-        return self.decoder.last.squared_error(hidden, target) / self.unit**2
-
-
-class Evidence(NamedTuple):
-    """The two terms of the bound: log P(s|h,z) at the latents used, and KL[Q(h|s,z) ‖ N(0,I)]."""
-
-    log_likelihood: Float[Array, "*n"]
-    divergence: Float[Array, "*n"]
-
-    @property
-    def bound(self) -> Float[Array, "*n"]:
-        """ELBO, Eq. 3."""
-        return self.log_likelihood - self.divergence
 
 
 class History(NamedTuple):
@@ -89,10 +36,14 @@ class History(NamedTuple):
 
 
 class SD3State(NamedTuple):
-    """The density model, and earlier states that it is also fitted on."""
+    """The density model, earlier states that it is also fitted on, and the moments that settings need."""
 
     model: TrainState[ConditionalVAE]
     history: History
+    moments: Moments | None
+    """Of all states that the density was fitted on."""
+    bonus_moments: Moments | None
+    """Of the KL in all rewards."""
 
 
 def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
@@ -106,8 +57,36 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
     return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
 
 
+def continuous_deviation_reward(
+    own: Float[Array, " n"], others: Float[Array, "n k"], number: int, weight: float
+) -> Float[Array, " n"]:
+    """r_sd3 where skills are a continuum: log λ + ℓ_z − log(λ d_z / n + (1 − 1/n) meanₖ dₖ), dₖ of K draws from p(z).
+
+    own: ℓ_z, the log density of each state under its skill; others: under each of the K draws; ``number``: n, so that
+    1/n is the share of the prior that counts as the own skill; ``weight``: λ. With the n − 1 other skills of a discrete
+    space in place of the draws it is ``deviation_reward``; like that it is at most log n.
+
+    The draws stand inside a logarithm, so that a finite K biases the reward. The bias is bounded. Let λ = 1, p(s) the
+    mean density, I_n = E log[d_z / (d_z / n + (1 − 1/n) p)], and E r the mean reward over draws too. By Jensen's
+    inequality I_n ≤ E r, and E r falls as K grows: a mean over K draws is a mean over its subsets. At K = n − 1, E r is
+    the InfoNCE bound with the true density ratio (van den Oord et al., 2018), which I(S;Z) bounds. So for K ≥ n − 1
+
+        I(S;Z) − log(1 + χ²/n) ≤ I_n ≤ E r ≤ I(S;Z),    χ² = E[d_z(s) / p(s)] − 1,
+
+    the first since I − I_n = E log(1 + (d_z / p − 1) / n). λ > 1 adds between 0 and log λ, as in Theorem 1.
+    """
+    mean = jax.nn.logsumexp(others, axis=-1) - math.log(others.shape[-1])
+    near = own + math.log(weight / number)
+    return own + math.log(weight) - jnp.logaddexp(near, mean + math.log1p(-1 / number))
+
+
+def _variance_share(term: Float[Array, " n"], total: Float[Array, " n"]) -> Float[Array, ""]:
+    """Cov(term, total) / Var(total): the shares of all terms of a sum are one together."""
+    return jnp.mean((term - jnp.mean(term)) * (total - jnp.mean(total))) / jnp.maximum(jnp.var(total), 1e-12)
+
+
 @dataclass(frozen=True)
-class SD3(DiscreteSkills, Objective[SD3State]):
+class SD3(Objective[SD3State]):
     """Density deviation between skills, with densities d_z(s) of a conditional VAE, plus α times its KL as a bonus."""
 
     name: ClassVar[str] = "sd3"
@@ -116,6 +95,12 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     imagined_entropy: ClassVar[float | None] = 0.1
 
     number_of_skills: SkillCount = 10
+    skill_kind: Literal["discrete", "sphere"] = "discrete"
+    """Skill space: n one-hot vectors, or unit vectors, of which a share 1/n of the prior counts as the own skill."""
+    skill_dim: Annotated[int, Range("at least 2", low=2)] = 2
+    """Dimension of unit-vector skills; unused for one-hot skills."""
+    skill_draws: Annotated[int, POSITIVE] = 32
+    """Samples K of unit-vector skills that stand for the other skills in a reward, at least n − 1."""
     deviation_weight: Annotated[float, POSITIVE] = 1.5
     """λ of Eq. 1; above one it weakens the deviation from the other skills."""
     exploration_ratio: float = 0.04
@@ -128,6 +113,8 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     """Factor on r_exp in addition to α; it offsets the dependence of the KL on the decoder's variance."""
     latent_samples: int = 0
     """Samples of the latent h averaged in a reward; 0 uses the posterior mean, which adds no noise."""
+    bonus_unit: Literal["nats", "running-mean"] = "nats"
+    """Unit of the KL in r_exp: nats, or its own mean over the run so far."""
     floor: float | None = -1.0
     """Lower clip of r_sd3; None does not clip, so crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
@@ -149,6 +136,10 @@ class SD3(DiscreteSkills, Objective[SD3State]):
     """Dimension of the VAE's latent h."""
     decoder_variance: Annotated[float, POSITIVE] = 0.1
     """Decoder variance σ² of P(s|h,z), the resolution of the density; for images in units of (range / 32)²."""
+    standardize: bool = False
+    """Model the density of states standardised by their running mean and standard deviation; vectors only."""
+    background: Annotated[float, NON_NEGATIVE, Range("at most 0.99", high=0.99)] = 0.0
+    """Weight ε of a Gaussian d_0 of all states in each density, log((1 − ε) d_z + ε d_0), below 1; vectors only."""
 
     learning_rate: LearningRate = 3e-3
     clip_norm: Annotated[float | None, POSITIVE] = None
@@ -208,6 +199,11 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         )
 
     @property
+    def skills(self) -> Discrete | Sphere:
+        """n one-hot skills, or a sphere of them."""
+        return Discrete(self.number_of_skills) if self.skill_kind == "discrete" else Sphere(self.skill_dim)
+
+    @property
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate, clip_norm=self.clip_norm)
 
@@ -220,14 +216,16 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     def init(self, key: RandomKey, spec: Spec) -> SD3State:
         """A fresh density model and an empty history."""
+        self._check(spec)
         encoder_key, decoder_key, *embedding_keys = jax.random.split(key, 4)
         obs_encoder = ObsEncoder.create(key, spec.obs_shape)
         model = ConditionalVAE(
             obs_encoder=obs_encoder,
             encoder=self._network(encoder_key, obs_encoder.width, 2 * self.latent_dim),
             decoder=self._network(decoder_key, self.latent_dim, coarse_target_size(spec.obs_shape)),
-            embed_for_encoder=Linear.create(embedding_keys[0], self.number_of_skills, self.width),
-            embed_for_decoder=Linear.create(embedding_keys[1], self.number_of_skills, self.width),
+            embed_for_encoder=Linear.create(embedding_keys[0], self.skills.width, self.width),
+            embed_for_decoder=Linear.create(embedding_keys[1], self.skills.width, self.width),
+            variance=self.decoder_variance,
             unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
         history = History(
@@ -235,51 +233,51 @@ class SD3(DiscreteSkills, Objective[SD3State]):
             jnp.zeros((self.history, self.skills.width)),
             jnp.asarray(0, jnp.int32),
         )
-        return SD3State(TrainState.create(self._transform, model), history)
+        moments = Moments.create(spec.obs_shape) if self.standardize or self.background else None
+        bonus_moments = None if self.bonus_unit == "nats" else Moments.create()
+        return SD3State(TrainState.create(self._transform, model), history, moments, bonus_moments)
 
-    def _log_likelihood(
-        self, model: ConditionalVAE, target: Float[Array, " t"], latent: Float[Array, " h"], skill: Float[Array, " z"]
-    ) -> Float[Array, ""]:
-        constant = model.decoder.last.bias.shape[0] * math.log(2 * math.pi * self.decoder_variance)
-        return -0.5 * (model.squared_error(target, latent, skill) / self.decoder_variance + constant)
+    def _check(self, spec: Spec) -> None:
+        if (self.standardize or self.background) and is_image(spec.obs_shape):
+            raise UserError(
+                f"standardize and background need states that are vectors, not images of shape {spec.obs_shape}; "
+                "leave both off, or let SD3 see a world model's features."
+            )
+        if self.skill_kind == "sphere" and not 1 <= self.number_of_skills - 1 <= self.skill_draws:
+            raise UserError(
+                "On a sphere number_of_skills must be at least 2 and skill_draws at least number_of_skills - 1, "
+                f"not {self.number_of_skills} and {self.skill_draws}."
+            )
 
-    def _evidence(
-        self,
-        model: ConditionalVAE,
-        target: Float[Array, " t"],
-        shared: PyTree,
-        skill: Float[Array, " z"],
-        noise: Float[Array, "samples h"],
-    ) -> Evidence:
-        """The terms of the ELBO at one state and skill.
+    def seen(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
+        """States as the density model reads them."""
+        if state.moments is None or not self.standardize:
+            return obs
+        return state.moments.normalise(obs, clip=math.inf)
 
-        target, shared: the model's parts of the state; ``noise``: standard-normal samples for the latents.
+    def log_density(self, state: SD3State, seen: Shaped[Array, "n ..."], evidence: Evidence) -> Float[Array, "n ..."]:
+        """log d_z(s) from the evidence; seen: ``seen(s)``. Of standardised states it is their density, not that of s.
+
+        With a ``background`` it is log((1 − ε) d_z + ε d_0): far from all that was fitted, all skills tie. d_0 has the
+        running mean of all states, and their variances plus σ², since the model sees no detail below that.
         """
-        posterior = model.posterior(shared, skill)
-        likelihoods = [
-            self._log_likelihood(model, target, posterior.sample(noise[sample]), skill)
-            for sample in range(noise.shape[0])
-        ]
-        return Evidence(sum(likelihoods[1:], likelihoods[0]) / len(likelihoods), posterior.kl_to_standard())
+        log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
+        if state.moments is None or not self.background:
+            return log_density
+        moments = Moments.create(seen.shape[1:]) if self.standardize else state.moments
+        variance = moments.variance + self.decoder_variance
+        terms = (seen - moments.mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
+        common = -0.5 * jnp.sum(terms, axis=-1).reshape(-1, *[1] * (log_density.ndim - 1))
+        return jnp.logaddexp(log_density + math.log1p(-self.background), common + math.log(self.background))
+
+    def _noise(self, key: RandomKey) -> Float[Array, "samples h"]:
+        if not self.latent_samples:
+            return jnp.zeros((1, self.latent_dim))
+        return jax.random.normal(key, (self.latent_samples, self.latent_dim))
 
     def evidence_of_all_skills(self, model: ConditionalVAE, obs: Shaped[Array, "n ..."], key: RandomKey) -> Evidence:
-        """The terms of the ELBO of every state under every skill, [n, k], in one pass."""
-        # All skills share the same noise, so that most of it cancels in their ratio.
-        noise = (
-            jax.random.normal(key, (self.latent_samples, self.latent_dim))
-            if self.latent_samples
-            else jnp.zeros((1, self.latent_dim))
-        )
-        skills = self.skills.all()
-        states, number = obs.shape[0], skills.shape[0]
-        # Pairs as the rows of one flat batch: every layer is then one large matmul.
-        targets, shared = jax.tree.map(
-            lambda part: jnp.repeat(part, number, axis=0), (jax.vmap(model.target)(obs), jax.vmap(model.shared)(obs))
-        )
-        pairs = jax.vmap(lambda target, part, skill: self._evidence(model, target, part, skill, noise))(
-            targets, shared, jnp.tile(skills, (states, 1))
-        )
-        return Evidence(*(part.reshape(states, number) for part in pairs))
+        """The bound's terms of every state under every skill, [n, k], in one pass."""
+        return model.evidence_of_each(obs, self.skills.all(), self._noise(key))
 
     def _fitting_batch(
         self, history: History, batch: Experience, key: RandomKey
@@ -300,47 +298,70 @@ class SD3(DiscreteSkills, Objective[SD3State]):
 
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
         """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
+        if state.moments is not None:
+            state = state._replace(moments=state.moments.include(batch.next_obs))
 
         def step(model: TrainState[ConditionalVAE], key: RandomKey) -> tuple[TrainState[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
             obs, skill = self._fitting_batch(state.history, batch, data_key)
+            obs = self.seen(state, obs)
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
-                evidence = jax.vmap(lambda s, z, e: self._evidence(model, model.target(s), model.shared(s), z, e))(
-                    obs, skill, noise
-                )
+                evidence = jax.vmap(model.evidence)(obs, skill, noise)
                 value = -jnp.mean(evidence.bound)
                 return value, {
                     "model_loss": value,
                     "log_likelihood": jnp.mean(evidence.log_likelihood),
                     "divergence": jnp.mean(evidence.divergence),
+                    **jax.tree.map(jnp.mean, jax.vmap(model.diagnostics)(obs, skill, noise)),
                 }
 
             return gradient_step(self._transform, loss, model)
 
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
-        return SD3State(model, state.history), jax.tree.map(lambda values: values[-1], metrics)
+        return state._replace(model=model), jax.tree.map(lambda values: values[-1], metrics)
+
+    def _terms(
+        self, state: SD3State, batch: Experience, key: RandomKey
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """r_sd3(s', z), and the KL of the own skill or its mean over all, or over the draws that stand for them."""
+        model, obs = state.model.params, self.seen(state, batch.next_obs)
+        if self.skill_kind == "discrete":
+            evidence = self.evidence_of_all_skills(model, obs, key)
+            log_density = self.log_density(state, obs, evidence)
+            deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
+            own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
+            return deviation, own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
+        draw_key, noise_key = jax.random.split(key)
+        draws, noise = self.skills.sample(draw_key, self.skill_draws), self._noise(noise_key)
+        mine = jax.vmap(model.evidence, (0, 0, None))(obs, batch.skill, noise)
+        others = model.evidence_of_each(obs, draws, noise)
+        densities = self.log_density(state, obs, mine), self.log_density(state, obs, others)
+        deviation = continuous_deviation_reward(*densities, self.number_of_skills, self.deviation_weight)
+        return deviation, mine.divergence if self.bonus == "own" else jnp.mean(others.divergence, axis=-1)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
         """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; adds the states to the history."""
-        evidence = self.evidence_of_all_skills(state.model.params, batch.next_obs, key)
-        log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
-        deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
-        own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
-        bonus = own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
+        deviation, bonus = self._terms(state, batch, key)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
-        weight = self.exploration_ratio * self.bonus_scale
-        reward = self.reward_scale * (floored + weight * bonus)
+        weighted = self.exploration_ratio * self.bonus_scale * bonus
+        if state.bonus_moments is not None:
+            moments = state.bonus_moments.include(jax.lax.stop_gradient(bonus))
+            state, weighted = state._replace(bonus_moments=moments), weighted / jnp.maximum(moments.mean, 1e-6)
+        total = floored + weighted
         metrics = {
             "density_deviation": jnp.mean(deviation),
+            "density_deviation_std": jnp.std(deviation),
             "density_deviation_floored": jnp.mean(floored - deviation > 0),
+            "density_deviation_share": _variance_share(floored, total),
             "bonus": jnp.mean(bonus),
             "bonus_std": jnp.std(bonus),
+            "bonus_share": _variance_share(weighted, total),
         }
-        return SD3State(state.model, self._remember(state.history, batch)), reward, metrics
+        return state._replace(history=self._remember(state.history, batch)), self.reward_scale * total, metrics
 
     def _remember(self, history: History, batch: Experience) -> History:
         """Add the batch to the history and drop the oldest rows."""
@@ -352,6 +373,24 @@ class SD3(DiscreteSkills, Objective[SD3State]):
         return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
 
     def score_skills(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
-        """log d_z(s) for every skill; samples of h, if any, are the same at every call."""
-        evidence = self.evidence_of_all_skills(state.model.params, obs, jax.random.key(0))
-        return evidence.bound if self.density == "elbo" else evidence.log_likelihood
+        """log d_z(s) of every skill, or of the ten draws of a continuum that evaluations roll out; always the same."""
+        listed = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(0), 10)
+        return self._scores(state, obs, listed)
+
+    def skill_for_goal(
+        self, state: SD3State, obs: Shaped[Array, "n ..."], goal: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n z"]:
+        """The skill under which each goal is densest: of all skills, or of 256 draws from a sphere, always the same."""
+        del obs
+        every = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(1), 256)
+        return every[jnp.argmax(self._scores(state, goal, every), axis=-1)]
+
+    def _scores(self, state: SD3State, obs: Shaped[Array, "n ..."], skills: Float[Array, "k z"]) -> Float[Array, "n k"]:
+        seen = self.seen(state, obs)
+        evidence = state.model.params.evidence_of_each(seen, skills, self._noise(jax.random.key(0)))
+        return self.log_density(state, seen, evidence)
+
+    def routing_weights(self, state: SD3State) -> dict[str, Float[Array, "layers m k"]]:
+        """``ConditionalVAE.routing_weights`` of every skill, or of ten draws of a continuum."""
+        listed = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(0), 10)
+        return state.model.params.routing_weights(listed, jax.random.normal(jax.random.key(0), (64, self.latent_dim)))

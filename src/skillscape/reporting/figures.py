@@ -1,4 +1,4 @@
-"""Figures of runs: learning curves; in mazes trajectories, visitation and densities; elsewhere the paths of bodies."""
+"""Figures of runs: learning curves, routing weights; trajectories, visitation and densities in mazes, else paths."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +15,7 @@ from skillscape.formatting import counted
 from skillscape.plots.curves import POSITION_MEASURES, curves_figure
 from skillscape.plots.mazes import Panel, caption, density_figure, trajectory_figure, visitation_maps
 from skillscape.plots.paths import PathPanel, save_paths
+from skillscape.plots.routing import routing_figure
 from skillscape.reporting.collect import learning_curves, stored_paths
 from skillscape.training.files import writing_to
 from skillscape.training.run import Run
@@ -25,13 +26,13 @@ GRID_STEP = 0.1
 
 
 def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the seeds of a run: where the skills of a pre-training go, and learning curves."""
+    """Draw the seeds of a run: where its skills go, learning curves, and routing weights of the first seed."""
     layout = runs[0].layout
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         paths = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
         paths += _draw_paths(runs, folder)
-        paths += _draw_curves(runs, folder)
+        paths += _draw_curves(runs, folder) + _draw_routing(runs[0], folder / "routing.png")
     if not paths:
         raise UserError(f"{runs[0].folder} has logged nothing that can be drawn; train it further with --resume.")
     return paths
@@ -102,6 +103,19 @@ def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
             curves_figure(curves, folder / f"{log}.png", note)
             paths.append(folder / f"{log}.png")
     return paths
+
+
+def _draw_routing(run: Run, path: Path) -> list[Path]:
+    """The routing weights of each skill, for methods with modules; nothing before the first snapshot."""
+    objective = run.config.objective
+    if objective is None or run.config.task is not None or not run.trained_steps:
+        return []
+    weights = objective.routing_weights(run.snapshot().objective)
+    if not weights:
+        return []
+    title = f"Routing weights of each skill ({run.config.label}, seed {run.config.seed})"
+    routing_figure({name: np.asarray(values) for name, values in weights.items()}, path, title)
+    return [path]
 
 
 def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:

@@ -67,8 +67,9 @@ def divergence_map(run: Run, skill: int) -> Float[np.ndarray, "h w"]:
     if not isinstance(objective, SD3) or layout is None:
         raise UserError(f"{run.folder} was not trained with SD3 in a maze, so it has no KL bonus to draw.")
     grid, inside = maze_grid(layout)
-    model = run.snapshot().objective.model.params
-    evidence = objective.evidence_of_all_skills(model, jnp.asarray(grid[inside], jnp.float32), jax.random.key(0))
+    state = run.snapshot().objective
+    points = objective.seen(state, jnp.asarray(grid[inside], jnp.float32))
+    evidence = objective.evidence_of_all_skills(state.model.params, points, jax.random.key(0))
     bonus = np.full(inside.shape, np.nan)
     bonus[inside] = np.asarray(evidence.divergence)[:, skill]
     return bonus
