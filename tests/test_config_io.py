@@ -101,7 +101,7 @@ def test_settings_of_a_group_are_replaced_and_its_others_kept():
         ({"learning_rate": 1.0}, "did you mean 'world.learning_rate' or 'behaviour.learning_rate'?"),
         ({"memory": 5}, "backbone.memory is not a setting of Dreamer; known are world, behaviour, objective, replay."),
         ({"world": {"deter": "wide"}}, "WorldConfig.deter cannot be 'wide'"),
-        ({"world": 5}, "backbone.world takes settings by their names, such as {'encoder': …}, not 5."),
+        ({"world": 5}, "backbone.world cannot be 5; give settings by name, such as {'encoder': …}."),
     ],
 )
 def test_what_does_not_fit_in_a_group_is_one_sentence(values, answer):
@@ -112,7 +112,7 @@ def test_what_does_not_fit_in_a_group_is_one_sentence(values, answer):
 
 
 def test_settings_of_groups_have_names_with_dots():
-    assert list(setting_names(EvaluationConfig())) == ["every", "episodes"]
+    assert list(setting_names(EvaluationConfig())) == ["every", "episodes", "coverage_episodes"]
     names = list(setting_names(NESTED))
     assert {"world.deter", "behaviour.horizon", "objective.features", "replay.capacity"} <= set(names)
     assert not {"world", "deter"} & set(names)

@@ -313,7 +313,7 @@ def test_every_method_learns_on_a_host_environment(method, tmp_path):
     metrics = run.metrics()
     assert metrics["step"] == [1020]
     assert np.isfinite([values[0] for values in metrics.values()]).all()
-    assert (run.config.backbone.pairs == "one-step") == (method in ("metra", "csd"))
+    assert (run.config.backbone.pairs == "one-step") == (method in ("metra", "csd", "lsd", "csf"))
 
 
 @pytest.mark.parametrize("env", [ENV, "maze/square_a"])

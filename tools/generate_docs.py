@@ -366,7 +366,7 @@ What the method logs to `metrics.csv`, beside the metrics of its [backbone](../b
 {departures(kind)}
 ## In the square maze
 
-`skillscape reproduce maze --methods all --seeds 10`: maze/square_a, 250,000 steps, 10 seeds, mean [95 % bootstrap
+The committed results ([commands](../reproduce.md)): maze/square_a, 250,000 steps, 10 seeds, mean [95 % bootstrap
 interval].
 
 {maze_row(kind.label)}

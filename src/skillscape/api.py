@@ -160,6 +160,6 @@ def summarise_runs(runs: Sequence[Run], *, episodes: int | None = None) -> dict[
     None for a measure that is undefined for the method. Runs that cannot be measured are left out with a warning.
     """
     if not runs:
-        raise UserError("There are no runs to summarise: give at least one.")
+        raise UserError("The list of runs is empty; give at least one run to summarise.")
     by_run = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
     return {name: summarise_measured([measures[name] for measures in by_run]) for name in by_run[0]}

@@ -147,8 +147,8 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
         return run
     if config.steps < run.config.steps:
         raise UserError(
-            f"--steps is {config.steps:,}, but {folder} has a budget of {run.config.steps:,}, which --resume can only "
-            "raise; give at least as many steps."
+            f"steps: {run.config.steps:,} in the run, {config.steps:,} asked for; --resume can only raise the budget "
+            f"of {folder}: give at least as many steps."
         )
     write_json(folder / "config.json", config.to_json())
     (folder / "results.json").unlink(missing_ok=True)

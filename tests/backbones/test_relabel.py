@@ -108,7 +108,9 @@ def test_backbones_that_cannot_refuse_methods_that_relabel(backbone):
     settings = presets.get("cesd", "maze", "maze/square_a", "smoke", backbone)
     assert settings.objective is not None
     assert not settings.objective.relabels
-    with pytest.raises(UserError, match=r"cesd learns transitions under a skill other than .* cannot; choose the b"):
+    with pytest.raises(
+        UserError, match=r"cesd relabels transitions with other skills, which .* cannot learn from; choose the b"
+    ):
         config(backbone, replace(settings.objective, relabelled=True)).check()
     config(backbone, settings.objective).check()
     config("ddpg", CeSD(relabelled=True)).check()

@@ -191,5 +191,5 @@ def test_a_family_of_an_installed_package(monkeypatch, value, there):
     if there:
         assert isinstance(make_env("elsewhere/square_a"), JaxEnv)
         return
-    with pytest.warns(Notice, match="plug-in 'elsewhere' .* is left out"):
+    with pytest.warns(Notice, match="plug-in 'elsewhere' .* is skipped"):
         make_env("maze/square_a")
