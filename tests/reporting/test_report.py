@@ -506,17 +506,17 @@ def test_an_unknown_method_is_left_out(tmp_path, capsys):
     fake_runs.benchmark(tmp_path / "runs")
     fake_run(tmp_path / "runs" / "maze")
     for strange in (
-        fake_run(tmp_path / "runs" / "lsd"),
-        fake_run(tmp_path / "runs" / "lsd-walk", "sd3", *WALK, seed=5),
+        fake_run(tmp_path / "runs" / "hilp"),
+        fake_run(tmp_path / "runs" / "hilp-walk", "sd3", *WALK, seed=5),
     ):
         config = json.loads((strange / "config.json").read_text())
-        config["objective"]["name"] = "lsd"
+        config["objective"]["name"] = "hilp"
         (strange / "config.json").write_text(json.dumps(config))
     line = refused(capsys, tmp_path / "runs", "--out", tmp_path / "out")
-    assert str(tmp_path / "runs" / "lsd") in line
+    assert str(tmp_path / "runs" / "hilp") in line
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert len(values["left_out"]) == 2
-    assert all("names the method 'lsd'" in run["reason"] for run in values["left_out"])
+    assert all("names the method 'hilp'" in run["reason"] for run in values["left_out"])
     assert len(values["runs"]) == 17
 
 

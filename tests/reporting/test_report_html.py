@@ -76,7 +76,19 @@ def tasks(labels=("DDPG", "SD3")):
 
 
 def built(title="Skills", mazes=(), tasks=(), videos=()):
-    return build_page(Report(title, [Path("a")], 2_000, [], [], {}, mazes, tasks, videos), "/* plotly */")
+    report = Report(
+        title=title,
+        runs=[Path("a")],
+        steps=2_000,
+        unfinished=[],
+        left_out=[],
+        versions={},
+        mazes=mazes,
+        bodies=[],
+        tasks=tasks,
+        videos=videos,
+    )
+    return build_page(report, "/* plotly */")
 
 
 def script_data(text, name):
