@@ -67,8 +67,10 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
     methods = list(dict.fromkeys(method for lines in curves.values() for method in lines))
     styles = {method: method_style(index) for index, method in enumerate(methods)}
     rows, columns = grid_shape(len(curves), 4)
+    across = min(len(methods), 2 * columns + 1)
+    legend_rows = -(-len(methods) // max(across, 1))
     with styled():
-        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.7)
+        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.5 + 0.2 * max(legend_rows, 1))
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
             for method, curve in lines.items():
@@ -88,7 +90,7 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
             Line2D([], [], color=colour, linestyle=line, linewidth=1.8, label=method)
             for method, (colour, line) in styles.items()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 2 * columns + 1))
+        figure.legend(handles=handles, loc="outside lower center", ncols=across)
         if note:
             figure.suptitle(note, fontsize=10)
         save(figure, path)

@@ -155,7 +155,7 @@ def _measures_table(panels: Sequence[MazePanel | BodyPanel], measures: Mapping[s
         [
             panel.label,
             *([f"{panel.steps:,}", len(panel.seeds)] if heads else []),
-            *(_measure(panel.summaries.get(name), fixed=isinstance(panel, MazePanel)) for name in measures),
+            *(_measure(name, panel.summaries.get(name), fixed=isinstance(panel, MazePanel)) for name in measures),
             *(panel.cost.cells().get(name, DASH) for name in costs),
         ]
         for panel in panels
@@ -165,9 +165,11 @@ def _measures_table(panels: Sequence[MazePanel | BodyPanel], measures: Mapping[s
     return join(budget, table(heads, rows), *map(note, notes), note(COST_NOTE if costs else ""))
 
 
-def _measure(summary: Summary | None, *, fixed: bool) -> Html:
-    """A measure to two decimals, or to three digits where its unit is not known."""
-    return with_interval(summary, 2 if fixed or summary is None else _digits(abs(summary.mean)))
+def _measure(name: str, summary: Summary | None, *, fixed: bool) -> Html:
+    """A measure to two decimals; elsewhere bins to one, and lengths, whose unit is not known, to three digits."""
+    if fixed or summary is None:
+        return with_interval(summary)
+    return with_interval(summary, 1 if name.endswith("_coverage") else _digits(abs(summary.mean)))
 
 
 def _panel(panel: MazePanel, layout: Layout) -> Html:
