@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import gymnasium
 import jax
@@ -79,15 +80,58 @@ def test_a_pre_training_leaves_all_that_a_run_holds(trained):
         "snapshot": None,
         "skill_strategy": "prior",
         "evaluation_episodes": 2,
+        "parameters": results["parameters"],
         "measures": results["measures"],
     }
     assert list(results["measures"]) == ["return", "return_best", "return_worst", "length"]
     names = {path.name for path in folder.iterdir()}
-    assert {"config.json", "versions.json", "metrics.csv", "evaluation.csv"} <= names
+    assert {"config.json", "versions.json", "timing.json", "metrics.csv", "evaluation.csv"} <= names
     assert {"checkpoints", "skills", "snapshots", "tensorboard"} <= names
     assert "replay" not in names
     assert not list(folder.rglob("*.partial"))
     assert [path.name for path in (folder / "snapshots").iterdir()] == ["000000001040"]
+
+
+def layers(*widths):
+    """Parameters of a chain of dense layers."""
+    return sum((before + 1) * after for before, after in pairwise(widths))
+
+
+def test_a_run_tells_its_trained_parameters(tmp_path):
+    run = pretrain("diayn", out=tmp_path / "run", preset="smoke", steps=400, progress=False)
+    skills, widths = run.config.objective.number_of_skills, run.config.objective.hidden
+    policy = run.config.backbone.hidden
+    # Position and skill to two parameters of each of two actions, and to a value; position to logits of skills.
+    backbone = layers(2 + skills, *policy, 4) + layers(2 + skills, *policy, 1)
+    assert run.parameters == (backbone, layers(2, *widths, skills))
+    assert run.results["parameters"] == run.parameters._asdict()
+
+
+def test_the_time_of_a_run_adds_up_over_resumes(tmp_path, monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr("skillscape.training.cost.time.perf_counter", lambda: float(next(clock)))
+    options = {"out": tmp_path / "run", "preset": "smoke", "progress": False}
+    run = pretrain("diayn", steps=800, **options)
+    first = run.timing
+    assert first.seconds == run.seconds > 0
+    assert first.steps_per_second == 800 / first.seconds
+    longer = pretrain("diayn", steps=1600, resume=True, **options)
+    assert longer.timing.steps == 1600
+    # The clock advances by a second at each look, and as many looks are taken in 800 steps as in the next 800.
+    assert longer.timing.seconds > 1.5 * first.seconds
+    assert json.loads((run.folder / "timing.json").read_text()) == longer.timing._asdict()
+
+
+def test_a_run_begun_without_a_clock_has_no_time(tmp_path):
+    options = {"out": tmp_path / "run", "preset": "smoke", "progress": False}
+    run = pretrain("diayn", steps=800, **options)
+    state, metadata = run.newest()
+    run.save(state, {name: value for name, value in metadata.items() if name != "seconds"})
+    (run.folder / "timing.json").unlink()
+    longer = pretrain("diayn", steps=1600, resume=True, **options)
+    assert longer.results["steps"] == 1600
+    assert longer.timing is longer.seconds is None
+    assert not (run.folder / "timing.json").exists()
 
 
 def test_snapshots_are_kept_where_they_were_asked_for_and_can_be_begun_with(tmp_path):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from skillscape.optim import TrainState, adam, decaying_adam, ema, gradient_step
+from skillscape.optim import TrainState, adam, decaying_adam, ema, gradient_step, trained_parameters
 
 
 def quadratic(params):
@@ -67,3 +67,11 @@ def test_decay_shrinks_whatever_the_learning_rate():
     moved, _ = gradient_step(rule, quadratic, TrainState.create(rule, start))
     np.testing.assert_allclose(moved.params["x"], [0.1 * 0.3 / 1.3, 0.99 * 7 - 0.1 * 0.4 / 1.4], rtol=1e-5)
     np.testing.assert_allclose(moved.params["y"], 0.99 * 2, rtol=1e-6)
+
+
+def test_parameters_are_those_that_gradient_steps_move():
+    weights = {"weight": jnp.zeros((3, 4)), "bias": jnp.zeros(4), "temperature": jnp.asarray(0.0)}
+    agent = {"actor": TrainState.create(adam(0.1), weights), "target": weights, "moments": jnp.zeros(5)}
+    assert trained_parameters(agent) == 3 * 4 + 4 + 1
+    assert trained_parameters(jax.eval_shape(lambda: agent)) == 17
+    assert trained_parameters({"moments": jnp.zeros(5), "head": None}) == 0

@@ -17,7 +17,9 @@ from skillscape.envs.base import JaxEnv
 from skillscape.errors import Notice, UserError
 from skillscape.evaluation.evaluators import evaluating
 from skillscape.formatting import counted
+from skillscape.optim import trained_parameters
 from skillscape.training.callbacks import Callback
+from skillscape.training.cost import Parameters, write_timing
 from skillscape.training.files import write_json
 from skillscape.training.run import Run, adapted_state, check_free, seed_folders
 from skillscape.training.state import RunState, first_state
@@ -156,7 +158,7 @@ def _resumed(folder: Path, config: RunConfig) -> Run:
 
 
 def _write_results(run: Run) -> None:
-    """Write the last evaluation as results.json, and delete the replay buffer, which only training needs."""
+    """Write timing.json and, from the last evaluation, results.json; delete the replay buffer, now of no use."""
     config = run.config
     last = {name: values[-1] for name, values in run.evaluation().items() if values}
     if last.get("step") != run.end:
@@ -164,6 +166,7 @@ def _write_results(run: Run) -> None:
             f"{run.folder / 'evaluation.csv'} is damaged: it has no row of the last step; restore it or train again "
             "with --force."
         )
+    parameters = Parameters(trained_parameters(run.like.agent), trained_parameters(run.like.objective))
     results: Mapping[str, Any] = {
         "method": config.method,
         "phase": config.phase,
@@ -176,8 +179,11 @@ def _write_results(run: Run) -> None:
         "snapshot": config.snapshot,
         "skill_strategy": config.strategy.kind,
         "evaluation_episodes": config.evaluation.episodes,
+        "parameters": parameters._asdict(),
         "measures": {name: value for name, value in last.items() if name != "step"},
     }
+    if (seconds := run.seconds) is not None:
+        write_timing(run.folder, seconds, run.end)
     write_json(run.folder / "results.json", dict(results))
     shutil.rmtree(run.folder / "replay", ignore_errors=True)
     log = run.folder / "metrics.csv"

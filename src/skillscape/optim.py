@@ -1,11 +1,12 @@
 """Gradient steps: one record for parameters with their optimiser state, one function for a step."""
 
+import math
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 Params = TypeVar("Params")
 Aux = TypeVar("Aux")
@@ -51,6 +52,16 @@ def decaying_adam(
     """
     step = adam(learning_rate, epsilon=epsilon, clip_norm=clip_norm)
     return optax.flatten(optax.chain(step, optax.add_decayed_weights(-decay)))
+
+
+def trained_parameters(tree: PyTree) -> int:
+    """Number of parameters that gradient steps move: those of every ``TrainState`` in a tree of arrays or shapes.
+
+    Target networks, frozen networks, moments and optimiser states do not count.
+    """
+    parts = jax.tree.leaves(tree, is_leaf=lambda part: isinstance(part, TrainState))
+    trained = jax.tree.leaves([part.params for part in parts if isinstance(part, TrainState)])
+    return sum(math.prod(leaf.shape) for leaf in trained)
 
 
 def ema(average: Params, newest: Params, rate: float) -> Params:

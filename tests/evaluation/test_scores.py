@@ -2,6 +2,7 @@
 
 import json
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,16 @@ import pytest
 from skillscape.envs.urlb.tasks import TASKS
 from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import interquartile_mean, optimality_gap
-from skillscape.evaluation.scores import ScoreRow, expert_scores, matrices, normalise, per_task, published_scores
+from skillscape.evaluation.scores import (
+    ScoreRow,
+    expert_scores,
+    matrices,
+    normalise,
+    per_task,
+    published_table,
+    published_tables,
+)
+from skillscape.objectives import trainable
 
 PAPER = json.loads((files("skillscape.evaluation") / "data" / "paper_aggregates.json").read_text())
 
@@ -71,7 +81,7 @@ def test_a_score_lies_between_the_random_and_the_experts():
 
 def shares(table, method, tasks):
     """Normalised means of the paper's table."""
-    return np.array([published_scores(table)[method, task].mean / expert_scores()[task] for task in tasks])
+    return np.array([published_table(table).scores[method, task].mean / expert_scores()[task] for task in tasks])
 
 
 @pytest.mark.parametrize("domain", ["walker", "quadruped"])
@@ -98,10 +108,38 @@ def test_the_papers_pixel_percentages_are_reproduced(domain):
 def test_the_papers_state_rows_are_reproduced(method, gap, middle):
     # Ten seeds whose mean and standard error are the table's, many times over.
     generator = np.random.default_rng(0)
-    cells = [published_scores("state")[method, task] for task in TASKS]
+    cells = [published_table("state").scores[method, task] for task in TASKS]
     means, errors = (np.array([getattr(cell, name) for cell in cells]) for name in ("mean", "spread"))
     experts = np.array([expert_scores()[task] for task in TASKS])
     drawn = means + errors * np.sqrt(10) * generator.normal(size=(400, 10, len(TASKS)))
     gaps, middles = optimality_gap(drawn / experts), interquartile_mean(drawn / experts)
     assert 100 * gaps.mean() == pytest.approx(PAPER["state_urlb"][method]["optimality_gap"], abs=gap)
     assert 100 * middles.mean() == pytest.approx(PAPER["state_urlb"][method]["iqm"], abs=middle)
+
+
+def test_the_tables_from_states_and_from_images():
+    states, images = ([table.source for table in published_tables(images=seen)] for seen in (False, True))
+    assert (states, images) == (["paper", "MOSS"], ["paper"])
+    for table in published_tables(images=False):
+        assert table.budget.startswith("2,000,000 + 100,000 steps")
+
+
+def test_the_second_table_has_our_names_and_no_spread():
+    table = published_table("moss")
+    assert {task for _, task in table.scores} == set(TASKS) - {"jaco_reach_top_right"}
+    assert set(table.methods) <= set(trainable())
+    assert len(table.scores) == 10 * 11
+    assert {cell.spread for cell in table.scores.values()} == {None}
+    # By the names and columns of its source: ICM-APT, Proto, and the first and last of its own row.
+    assert [table.scores[key].mean for key in (("apt", "walker_run"), ("protorl", "jaco_reach_top_left"))] == [491, 134]
+    assert [table.scores["moss", task].mean for task in ("walker_flip", "jaco_reach_top_left")] == [729, 150]
+
+
+def test_two_published_tables_differ_by_as_much_as_the_guide_says():
+    ours, theirs = (published_table(name).scores for name in ("state", "moss"))
+    shared = sorted(set(ours) & set(theirs))
+    pairs = np.array([[table[key].mean for table in (ours, theirs)] for key in shared])
+    differences = 100 * np.abs(pairs[:, 0] - pairs[:, 1]) / pairs.mean(axis=1)
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "reports.md").read_text()
+    said = f"differ by {np.median(differences):.1f} % in the median over their {len(shared)} shared cells"
+    assert said in " ".join(guide.split())

@@ -19,6 +19,8 @@ from skillscape.experiments.paper.pixels import Pixels
 from skillscape.experiments.paper.robustness import NOISY, Robustness
 from skillscape.experiments.paper.urlb import Urlb
 from skillscape.experiments.results import Results
+from skillscape.training.cost import write_timing
+from skillscape.training.files import write_json
 
 TASKS = ["walker_stand", "walker_walk", "walker_run", "walker_flip"]
 URLB = Urlb(methods=("ddpg", "diayn"), domains=("walker",), seeds=2, steps=100_000, finetuning_steps=50_000)
@@ -82,6 +84,23 @@ def test_the_table_ends_with_shares_of_the_expert(tmp_path):
     iqm = scoreboard(ours).aggregates["diayn", "IQM"]
     (row,) = [line for line in lines[9:] if line.startswith("| diayn |")]
     assert f"{iqm.value:.3f} [{iqm.low:.3f}, {iqm.high:.3f}]" in row
+
+
+def test_the_costs_of_pre_training_and_of_tasks_are_a_table_where_runs_recorded_them(tmp_path):
+    assert not any("seconds" in line for line in analysed(URLB, SCORES, tmp_path / "old"))
+    for spec in specs(URLB):
+        folder = tmp_path / "runs" / spec.folder
+        folder.mkdir(parents=True)
+        if spec.label == "diayn":
+            parameters = {"backbone": 500, "objective": 0 if spec.config.task else 1_500}
+            write_json(folder / "results.json", {"measures": {}, "parameters": parameters})
+        write_timing(folder, 2_000.0 if spec.config.task is None else 40.0 + spec.config.seed, 100)
+    lines = analysed(URLB, SCORES, tmp_path)
+    place = lines.index("| | parameters | seconds per run, pre-training | seconds per run, task |")
+    assert lines[place + 2 :] == ["| ddpg | – | – | 40.5 |", "| diayn | 1,500 | 2,000 | 40.5 |"]
+    costs = json.loads((tmp_path / "out" / "raw.json").read_text())["costs"]
+    assert costs["diayn"]["pre-training"]["parameters"] == {"backbone": 500, "objective": 1_500}
+    assert len(costs["ddpg"]["task"]["seconds"]["per_seed"]) == 8
 
 
 def test_the_benchmarks_of_the_paper():

@@ -8,6 +8,8 @@ import pytest
 
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.errors import UserError
+from skillscape.evaluation.costs import NOTE as COST_NOTE
+from skillscape.evaluation.costs import Cost
 from skillscape.evaluation.mazes import measure
 from skillscape.evaluation.summary import summarise
 from skillscape.experiments import comparison
@@ -18,6 +20,8 @@ from skillscape.experiments.paper.maze_pixels import MazePixels
 from skillscape.experiments.paper.tree import Tree
 from skillscape.experiments.results import Results
 from skillscape.objectives import trainable
+from skillscape.plots.curves import OPTIONAL_MEASURES
+from skillscape.training.cost import Parameters
 
 COMPARISONS = {name: kind for name, kind in registry().items() if issubclass(kind, Comparison)}
 
@@ -141,6 +145,29 @@ def test_a_column_without_skills_has_no_line_where_skills_are_told_apart(tmp_pat
         "reach": {"SD3"},
         "mutual_information": lines,
     }
+
+
+def test_old_runs_have_no_columns_that_nobody_measured():
+    (grid,) = Maze(seeds=1, methods=("sd3",)).grids()
+    assert "| | reach | coverage | I(S;Z), nats | accuracy |" in table(grid, [arm(grid)]).splitlines()
+
+
+def test_costs_and_goals_are_columns_where_a_run_has_them(tmp_path):
+    (grid,) = Maze(seeds=3, methods=("sd3",)).grids()
+    plain = arm(grid, 3)
+    goals = {**plain.summaries, "goals": summarise([0.2, 0.3, 0.4])}
+    known = replace(plain, label="known", summaries=goals, cost=Cost(Parameters(9, 1_234), summarise([50, 51, 52])))
+    lines = table(grid, [known, plain]).splitlines()
+    assert lines[2] == "| | reach | coverage | I(S;Z), nats | accuracy | goals reached | parameters | seconds per run |"
+    assert lines[4].endswith("| 0.30 [0.20, 0.40] | 1,234 | 51 |")
+    assert lines[5].endswith("| – | – | – |")
+    assert {COST_NOTE, OPTIONAL_MEASURES["goals"].note} <= set(lines)
+    write(grid, [known, plain], tmp_path, "skillscape reproduce maze")
+    first, second = json.loads((tmp_path / "raw.json").read_text())["arms"]
+    assert first["parameters"] == {"backbone": 9, "objective": 1_234}
+    assert first["seconds"]["per_seed"] == [50, 51, 52]
+    assert first["measures"]["goals"]["mean"] == pytest.approx(0.3)
+    assert not {"parameters", "seconds"} & set(second)
 
 
 def test_the_raw_numbers_say_how_they_were_made(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from skillscape.cli.reproduce import ReproduceOptions
 from skillscape.cli.sweep import SweepOptions
 from skillscape.errors import UserError
-from skillscape.evaluation.scores import published_scores
+from skillscape.evaluation.scores import published_table
 from skillscape.experiments.grid import Grid, RunSpec, Variant, distinct, variant
 from skillscape.experiments.paper.ablation_adaptation import AblationAdaptation
 from skillscape.experiments.paper.ablation_alpha import AblationAlpha
@@ -47,7 +47,7 @@ def test_the_grid_of_the_paper():
     specs = read_sweep(SHIPPED / "paper-urlb.toml").grid.specs
     assert counts(specs) == (390, 1560, 120)
     learned = {(spec.config.method, spec.config.task) for spec in specs if spec.config.task is not None}
-    assert learned == set(published_scores("state"))
+    assert learned == set(published_table("state").scores)
     assert {spec.config.steps for spec in specs if spec.config.phase == "pretrain"} == {2_000_000}
     assert {spec.config.steps for spec in specs if spec.config.phase != "pretrain"} == {100_000}
 

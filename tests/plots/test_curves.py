@@ -74,3 +74,13 @@ def test_settings_of_the_caller_are_restored(tmp_path):
         before = dict(matplotlib.rcParams)
         curves_figure(curves(), tmp_path / "curves.png")
         assert dict(matplotlib.rcParams) == before
+
+
+def test_twenty_methods_leave_the_axes_their_height(saved, tmp_path):
+    for methods in (("SD3", "DIAYN"), tuple(f"Method {index}" for index in range(20))):
+        lines_of = {**curves(methods), "reach": curves(methods)["coverage"]}
+        curves_figure({name: lines_of[name] for name in ("coverage", "reach")}, tmp_path / "curves.png", "a title " * 6)
+    few, many = saved
+    assert_no_text_collides(many)
+    heights = [figure.axes[0].get_window_extent().height / figure.dpi for figure in (few, many)]
+    assert heights[1] > 0.95 * heights[0]

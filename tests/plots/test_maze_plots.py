@@ -95,6 +95,16 @@ def test_panels_with_different_skills_have_their_own_legends(saved, tmp_path):
     assert_no_text_collides(figure)
 
 
+def test_twenty_methods_share_a_legend_though_some_have_fewer_skills(saved, tmp_path):
+    counts = [*[10] * 14, 4, *[1] * 5]
+    panels = [mazes.Panel(f"M{index}", scattered(SQUARE, skills), CAPTION) for index, skills in enumerate(counts)]
+    mazes.trajectory_figure(panels, SQUARE, tmp_path / "all.png")
+    (figure,) = saved
+    assert [axes.get_legend() for axes in figure.axes] == [None] * 20
+    assert sorted(text for text in texts(figure) if text.isdigit()) == [str(skill) for skill in range(10)]
+    assert_no_text_collides(figure)
+
+
 def test_a_single_policy_has_no_legend(saved, tmp_path):
     panels = [mazes.Panel(name, scattered(SQUARE, skills)) for name, skills in (("SD3", 10), ("APT", 1), ("CIC", 10))]
     mazes.trajectory_figure(panels, SQUARE, tmp_path / "mixed.png")

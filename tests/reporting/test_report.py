@@ -19,6 +19,7 @@ from skillscape.reporting.collect import find_runs
 from skillscape.reporting.files import report_json, score_rows, write_report
 from skillscape.reporting.html import facts
 from skillscape.reporting.report import gather
+from skillscape.training.cost import write_timing
 
 WALK = ("walker", "walker_walk")
 
@@ -221,7 +222,11 @@ def test_a_benchmark_becomes_a_table(tmp_path):
     assert str(section.budgets["SD3"]) == "4,000 + 2,000 steps, 2 seeds"
     assert str(section.budgets["DDPG"]) == "0 + 2,000 steps, 2 seeds"
     assert section.cells["SD3", "walker_walk"].mean == 615
-    assert section.published["SD3", "walker_walk"].mean == 914
+    paper, moss = section.published
+    assert paper.scores["SD3", "walker_walk"].mean == 914
+    assert {name for name, _ in paper.scores} == {"DDPG", "DIAYN", "SD3"}
+    assert {name for name, _ in moss.scores} == {"DIAYN"}
+    assert moss.scores["DIAYN", "walker_walk"] == (394, None)
     assert section.board is not None
     assert section.board.improvements["SD3", "DDPG"].value == 1
     assert section.notes == []
@@ -235,7 +240,7 @@ def test_ways_of_fine_tuning_are_labelled_by_folder(tmp_path):
         fake_run(tmp_path / f"sd3-noise-0.1-{task}" / "seed_0", "sd3", "walker", task)
     (section,) = gather([tmp_path]).tasks
     assert set(section.budgets) == {"SD3 · sd3-random", "SD3 · sd3-regress", "SD3 · sd3-noise-0.1"}
-    assert {name for name, _ in section.published} == {"SD3"}
+    assert [table.methods for table in section.published] == [["SD3"], []]
     assert section.board is not None
     assert len(section.board.tasks) == 2
 
@@ -334,9 +339,31 @@ def test_images_are_a_section_with_the_papers_other_table(tmp_path):
     fake_run(tmp_path / "images", "sd3", "walker-pixels", "walker_walk", steps=2_000)
     states, images = gather([tmp_path]).tasks
     assert (states.images, images.images) == (False, True)
-    assert states.published["SD3", "walker_walk"].mean == 914
-    assert images.published["SD3", "walker_walk"].mean == 945
-    assert images.published_budget == "2,000,000 + 100,000 steps, number of seeds not reported"
+    assert states.published[0].scores["SD3", "walker_walk"].mean == 914
+    (table,) = images.published
+    assert table.scores["SD3", "walker_walk"].mean == 945
+    assert table.budget == "2,000,000 + 100,000 steps, number of seeds not reported"
+
+
+def test_costs_and_goals_are_those_that_every_seed_recorded(tmp_path):
+    for method, seeds in (("diayn", 2), ("cic", 1)):
+        for seed in range(2):
+            folder = fake_run(tmp_path / "runs" / method / f"seed_{seed}", method, seed=seed)
+            results = json.loads((folder / "results.json").read_text())
+            results["parameters"] = {"backbone": 10, "objective": 7}
+            if seed < seeds:
+                results["measures"]["goals"] = 0.5 + seed / 4
+                write_timing(folder, 30.0 + seed, 2_400)
+            (folder / "results.json").write_text(json.dumps(results))
+    gathered = gather([tmp_path / "runs"])
+    write_report(gathered, tmp_path / "out")
+    cic, diayn = json.loads((tmp_path / "out" / "report.json").read_text())["mazes"][0]["methods"]
+    assert cic["parameters"] == diayn["parameters"] == {"backbone": 10, "objective": 7}
+    assert diayn["seconds"]["per_seed"] == [30.0, 31.0]
+    assert diayn["measures"]["goals"]["per_seed"] == [0.5, 0.75]
+    assert "seconds" not in cic
+    assert "goals" not in cic["measures"]
+    assert "goals reached" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_videos_of_the_seed_that_has_them_and_a_hint_for_the_others(tmp_path):
@@ -375,7 +402,9 @@ def test_the_numbers_are_data(tmp_path):
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert values["mazes"][0]["methods"][0]["measures"]["coverage"]["per_seed"] == [0.7, 0.71]
     assert values["versions"]["python"] == ["3.11.0"]
-    assert values["tasks"][0]["published_budget"] == "2,000,000 + 100,000 steps, 10 seeds"
+    paper, moss = values["tasks"][0]["published"]
+    assert (paper["source"], paper["budget"]) == ("paper", "2,000,000 + 100,000 steps, 10 seeds")
+    assert {"method": "DIAYN", "task": "walker_walk", "mean": 394.0, "spread": None} in moss["scores"]
 
 
 def test_the_same_runs_give_the_same_page(tmp_path):
@@ -446,6 +475,7 @@ def test_only_unfinished_runs_are_refused(tmp_path, capsys):
         ("evaluation.csv", ""),
         ("evaluation.csv", "step,coverage,reach,mutual_information,skill_accuracy\n1,nan,1,1,1\n"),
         ("versions.json", "["),
+        ("timing.json", '{"seconds": -1}'),
         ("rollouts/000000002400.npz", "no archive"),
     ],
 )
@@ -476,17 +506,17 @@ def test_an_unknown_method_is_left_out(tmp_path, capsys):
     fake_runs.benchmark(tmp_path / "runs")
     fake_run(tmp_path / "runs" / "maze")
     for strange in (
-        fake_run(tmp_path / "runs" / "leads"),
-        fake_run(tmp_path / "runs" / "leads-walk", "sd3", *WALK, seed=5),
+        fake_run(tmp_path / "runs" / "hilp"),
+        fake_run(tmp_path / "runs" / "hilp-walk", "sd3", *WALK, seed=5),
     ):
         config = json.loads((strange / "config.json").read_text())
-        config["objective"]["name"] = "leads"
+        config["objective"]["name"] = "hilp"
         (strange / "config.json").write_text(json.dumps(config))
     line = refused(capsys, tmp_path / "runs", "--out", tmp_path / "out")
-    assert str(tmp_path / "runs" / "leads") in line
+    assert str(tmp_path / "runs" / "hilp") in line
     values = json.loads((tmp_path / "out" / "report.json").read_text())
     assert len(values["left_out"]) == 2
-    assert all("names the method 'leads'" in run["reason"] for run in values["left_out"])
+    assert all("names the method 'hilp'" in run["reason"] for run in values["left_out"])
     assert len(values["runs"]) == 17
 
 

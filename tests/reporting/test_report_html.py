@@ -13,14 +13,18 @@ import pytest
 
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.errors import UserError
+from skillscape.evaluation.costs import NOTE as COST_NOTE
+from skillscape.evaluation.costs import Cost
 from skillscape.evaluation.scoreboard import scoreboard
-from skillscape.evaluation.scores import Published, ScoreRow, per_task
+from skillscape.evaluation.scores import Published, PublishedTable, ScoreRow, per_task
 from skillscape.evaluation.summary import summarise
 from skillscape.reporting.html import build_page, plotly_script
 from skillscape.reporting.model import Budget, MazePanel, MazeSection, Report, TaskSection, Videos
+from skillscape.training.cost import Parameters
 
 SQUARE = load_layout("square_a")
 MEASURES = ("coverage", "reach", "mutual_information", "skill_accuracy")
+PAPER, SECOND = "2,000,000 + 100,000 steps, 10 seeds", "2,000,000 + 100,000 steps"
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -40,6 +44,7 @@ def panel(label="SD3", **changes):
         captions=["early", "late"],
         visits=maps,
         density=None,
+        cost=Cost(),
     )
     return replace(default, **changes)
 
@@ -58,8 +63,11 @@ def tasks(labels=("DDPG", "SD3")):
         rows=rows,
         budgets={label: Budget(100_000 * place, 50_000, "2 seeds") for place, label in enumerate(labels)},
         cells=per_task(rows),
-        published={("SD3", "walker_walk"): Published(914, 11)},
-        published_budget="2,000,000 + 100,000 steps, 10 seeds",
+        costs={label: Cost() for label in labels},
+        published=[
+            PublishedTable("paper", PAPER, {("SD3", "walker_walk"): Published(914, 11)}),
+            PublishedTable("MOSS", SECOND, {("DDPG", "walker_run"): Published(531, None)}),
+        ],
         published_aggregates={"SD3": {"IQM": 0.7737}},
         board=scoreboard(rows, resamples=50),
         notes=["one thing was left out"],
@@ -68,7 +76,19 @@ def tasks(labels=("DDPG", "SD3")):
 
 
 def built(title="Skills", mazes=(), tasks=(), videos=()):
-    return build_page(Report(title, [Path("a")], 2_000, [], [], {}, mazes, [], tasks, videos), "/* plotly */")
+    report = Report(
+        title=title,
+        runs=[Path("a")],
+        steps=2_000,
+        unfinished=[],
+        left_out=[],
+        versions={},
+        mazes=mazes,
+        bodies=[],
+        tasks=tasks,
+        videos=videos,
+    )
+    return build_page(report, "/* plotly */")
 
 
 def script_data(text, name):
@@ -167,7 +187,7 @@ def test_a_probability_with_one_seed_on_a_side_is_a_dash():
     rows = [ScoreRow(label, "walker_walk", seed, 100.0) for label in ("DDPG", "SD3") for seed in range(2)]
     rows.append(ScoreRow("CIC", "walker_walk", 0, 90.0))
     labels = {label: Budget(0, 50_000, "2 seeds") for label in ("DDPG", "SD3", "CIC")}
-    section = replace(tasks(), budgets=labels, board=scoreboard(rows, resamples=50), published={}, tasks=[], cells={})
+    section = replace(tasks(), budgets=labels, board=scoreboard(rows, resamples=50), published=[], tasks=[], cells={})
     assert Reader(built(tasks=[replace(section, published_aggregates={})])).texts.count("–") == 4
 
 
@@ -194,10 +214,31 @@ def test_returns_have_intervals_and_as_many_digits_as_they_need():
     )
 
 
+def test_costs_are_columns_where_a_run_recorded_them():
+    known = Cost(Parameters(36_997, 32_634), summarise([120.0, 124.0]))
+    reader = Reader(built(mazes=[MazeSection("maze", SQUARE, [panel("SD3", cost=known), panel("CIC")])]))
+    assert {"parameters", "32,634", "seconds per run", "122", COST_NOTE} <= set(reader.texts)
+    texts = Reader(built(mazes=[MazeSection("maze", SQUARE, [panel("SD3"), panel("CIC")])])).texts
+    assert not {"parameters", "seconds per run", COST_NOTE} & set(texts)
+    section = replace(tasks(), costs={"DDPG": Cost(), "SD3": Cost(None, summarise([61.25]))})
+    assert {"seconds per run", "61.2"} <= set(Reader(built(tasks=[section])).texts)
+
+
+def test_goals_are_a_column_where_they_were_measured():
+    reached = panel("SD3", summaries={**panel("SD3").summaries, "goals": summarise([0.5, 0.75])})
+    for panels, shown in (([reached, panel("CIC")], True), ([panel("CIC")], False)):
+        texts = Reader(built(mazes=[MazeSection("maze", SQUARE, panels)])).texts
+        assert ("goals reached" in texts) == ("0.62" in texts) == shown
+
+
 def test_the_papers_numbers_stand_apart_with_their_budget():
     reader = Reader(built(tasks=[tasks()]))
     assert {"914 ± 11", "155 ± 5", "0.77", "one thing was left out"} <= set(reader.texts)
-    assert reader.texts.count("2,000,000 + 100,000 steps, 10 seeds") == 2
+    assert reader.texts.count(PAPER) == 2
+    assert (reader.texts.count("531"), reader.texts.count(SECOND)) == (1, 1)
+    for source, budget in (("paper", PAPER), ("MOSS", SECOND)):
+        place = reader.texts.index(budget)
+        assert reader.texts[place - 1].strip() == source, "source and budget stand in the same head"
     assert {"0 + 50,000 steps, 2 seeds", "100,000 + 50,000 steps, 2 seeds"} <= set(reader.texts)
 
 

@@ -197,7 +197,7 @@ def opening(folder):
 
     def read():
         run = load(folder)
-        _ = run.results
+        _ = run.results, run.parameters, run.timing
         run.snapshot()
         run.trained_policy()
         run.metrics()
@@ -230,7 +230,7 @@ def _no_steps(monkeypatch):
     monkeypatch.setattr("skillscape.launch._write_results", lambda _: None)
 
 
-TOP = ("config.json", "results.json", "versions.json", "metrics.csv", "evaluation.csv")
+TOP = ("config.json", "results.json", "timing.json", "versions.json", "metrics.csv", "evaluation.csv")
 TREES = [f"{folder}/{name}" for folder in ("skills", "snapshots") for name in ("arrays.json", "arrays.safetensors")]
 NUMBERS = pytest.mark.parametrize("number", [QUICK, pytest.param(MANY, marks=pytest.mark.slow)])
 KINDS = pytest.mark.parametrize("kind", ["maze", "host"])

@@ -1,5 +1,6 @@
 """Runs that are killed, stopped, or short of disk go on to the same numbers, bit for bit. All in real processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import listening
+
+from skillscape.training.checkpoint import load_metadata
 
 SMALL_SD3 = "--objective.width 16 --objective.modules 2 --objective.module-width 8 --objective.history 900"
 METHODS = {
@@ -84,6 +87,8 @@ def assert_same(folder, reference):
     skills = Path("skills") / "arrays.safetensors"
     assert (folder / skills).read_bytes() == (reference / skills).read_bytes()
     assert not [path for path in folder.rglob("*") if path.suffix in (".partial", ".replaced")]
+    # Times differ, but every finished run has them.
+    assert json.loads((folder / "timing.json").read_text())["steps"] == STEPS
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +116,10 @@ def test_a_run_killed_twice_goes_on_to_the_same_numbers(references, tmp_path, me
         assert rows_of(folder) < ROWS
         assert not (folder / "results.json").exists()
     saved = int(newest_arrays(folder).parent.name)
+    until_then = load_metadata(newest_arrays(folder).parent)["seconds"]
     resumed = train(method, folder, "--resume")
     assert resumed.returncode == 0
+    assert json.loads((folder / "timing.json").read_text())["seconds"] > until_then > 0
     assert steps_told(resumed.stderr)[0] == saved + 800
     assert_same(folder, references(method))
 

@@ -59,18 +59,37 @@ def _as_float(value: object) -> float | None:
 Expert: TypeAlias = float | tuple[float, float]
 """Return of an expert if a random policy earns 0, otherwise (return of a random policy, return of an expert)."""
 
-PUBLISHED_BUDGETS = {
-    "state": "2,000,000 + 100,000 steps, 10 seeds",
-    "pixel": "2,000,000 + 100,000 steps, number of seeds not reported",
-}
-"""Pre-training + fine-tuning steps behind each table of the paper."""
-
 
 class Published(NamedTuple):
-    """One entry of a table in the paper: mean and spread (read as a standard error over 10 seeds)."""
+    """One entry of a published table: mean, and spread where it is printed (read as a standard error over seeds)."""
 
     mean: float
-    spread: float
+    spread: float | None
+
+
+class PublishedTable(NamedTuple):
+    """A published table of URLB."""
+
+    source: str
+    """Whose table it is."""
+    budget: str
+    """Pre-training + fine-tuning steps, and seeds."""
+    scores: Mapping[tuple[str, str], Published]
+    """(method, task) → mean and spread."""
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods in the order of the table."""
+        return list(dict.fromkeys(method for method, _ in self.scores))
+
+
+PUBLISHED_TABLES = {
+    "state": ("paper", "2,000,000 + 100,000 steps, 10 seeds"),
+    "pixel": ("paper", "2,000,000 + 100,000 steps, number of seeds not reported"),
+    "moss": ("MOSS", "2,000,000 + 100,000 steps, number of seeds not reported"),
+}
+"""Source and budget of each table: the paper's from states and from images, and that of the authors of MOSS."""
+_FILES = {"state": "paper_state_urlb.csv", "pixel": "paper_pixel_urlb.csv", "moss": "moss_state_urlb.csv"}
 
 
 @cache
@@ -81,10 +100,18 @@ def expert_scores() -> Mapping[str, float]:
 
 
 @cache
-def published_scores(table: str = "state") -> Mapping[tuple[str, str], Published]:
-    """The paper's table "state" or "pixel" of URLB: (method, task) → mean and spread."""
-    rows = csv.DictReader(_data(f"paper_{table}_urlb.csv").splitlines())
-    return {(row["method"], row["task"]): Published(float(row["mean"]), float(row["spread"])) for row in rows}
+def published_table(name: str) -> PublishedTable:
+    """A table of ``PUBLISHED_TABLES``."""
+    scores = {}
+    for row in csv.DictReader(_data(_FILES[name]).splitlines()):
+        spread = float(row["spread"]) if row["spread"] else None
+        scores[row["method"], row["task"]] = Published(float(row["mean"]), spread)
+    return PublishedTable(*PUBLISHED_TABLES[name], scores)
+
+
+def published_tables(*, images: bool) -> tuple[PublishedTable, ...]:
+    """The published tables from images or from states, the paper's first."""
+    return (published_table("pixel"),) if images else (published_table("state"), published_table("moss"))
 
 
 @cache

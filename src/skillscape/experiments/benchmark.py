@@ -1,7 +1,7 @@
 """Comparisons on tasks: pre-train, fine-tune on every task, tables of returns and of expert-normalised scores."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -12,6 +12,8 @@ from skillscape import presets
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.aggregate import STATISTICS
+from skillscape.evaluation.costs import NOTE as COST_NOTE
+from skillscape.evaluation.costs import PARAMETERS, SECONDS, Cost, cost_of, known_columns
 from skillscape.evaluation.scoreboard import Scoreboard, scoreboard
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
 from skillscape.experiments.grid import Grid, Variant, variant
@@ -131,8 +133,13 @@ class Benchmark(Experiment):
             "drawn_with": versions(),
             "scores": [score._asdict() for score in scores],
         }
+        costs = {label: _costs(results, label) for label in board.methods}
+        if known := {label: stages for label, stages in costs.items() if any(map(Cost.to_json, stages.values()))}:
+            raw["costs"] = {
+                label: {stage: cost.to_json() for stage, cost in stages.items()} for label, stages in known.items()
+            }
         (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
-        (folder / "table.md").write_text("\n".join([*table(grid, board), *self.more(board)]) + "\n")
+        (folder / "table.md").write_text("\n".join([*table(grid, board), *cost_table(costs), *self.more(board)]) + "\n")
         curves = {
             task: {label: results.where(label, task).curve("return") for label in board.methods} for task in board.tasks
         }
@@ -176,6 +183,29 @@ def table(grid: Grid, board: Scoreboard) -> list[str]:
         ends = ["" if each.interval is None else " [{:.3f}, {:.3f}]".format(*each.interval) for each in estimates]
         texts = [f"{estimate.value:.3f}{interval}" for estimate, interval in zip(estimates, ends, strict=True)]
         lines.append(f"| {method} | {' | '.join(texts)} |")
+    return lines
+
+
+def _costs(results: Results, label: str) -> dict[str, Cost]:
+    """The costs of a column: of its pre-trainings, and of its runs on tasks."""
+    own = [spec for spec in results.specs if spec.label == label]
+    return {
+        "pre-training": cost_of(results.runs / spec.folder for spec in own if spec.config.task is None),
+        "task": cost_of(results.runs / spec.folder for spec in own if spec.config.task is not None),
+    }
+
+
+def cost_table(costs: Mapping[str, Mapping[str, Cost]]) -> list[str]:
+    """Lines of a Markdown table of what each column costs; none if no run recorded it."""
+    wanted = [(PARAMETERS, "pre-training"), (SECONDS, "pre-training"), (SECONDS, "task")]
+    known = [(name, stage) for name, stage in wanted if known_columns((each[stage] for each in costs.values()), [name])]
+    if not known:
+        return []
+    heads = [name if name == PARAMETERS else f"{name}, {stage}" for name, stage in known]
+    lines = ["", COST_NOTE, "", *head("", heads)]
+    for label, stages in costs.items():
+        cells = [stages[stage].cells().get(name, "–") for name, stage in known]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
     return lines
 
 

@@ -15,6 +15,8 @@ from skillscape.api import rollouts
 from skillscape.config import RunConfig
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
+from skillscape.evaluation.costs import NOTE as COST_NOTE
+from skillscape.evaluation.costs import Cost, cost_of, known_columns, optional_measure
 from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.evaluation.summary import Summary, few_seeds_note, median_index, summarise
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
@@ -22,12 +24,13 @@ from skillscape.experiments.grid import Grid, Pairs, Variant
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
 from skillscape.objectives import registry, trainable
-from skillscape.plots.curves import MEASURES, Curve, curves_figure
+from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES, Curve, curves_figure
 from skillscape.plots.mazes import Panel, caption, trajectory_figure
 from skillscape.training.run import Run
 from skillscape.training.versions import versions, versions_of
 
 Entropy = Annotated[float | None, Doc("PPO's entropy weight for every method; the preset's if not given.")]
+UNKNOWN = Cost()
 CURVES = ("coverage", "reach", "mutual_information")
 
 
@@ -46,6 +49,7 @@ class Arm:
     measures: Mapping[str, float]
     """Measure → value of the seed that is plotted."""
     positions: Float[np.ndarray, "k r t 2"]
+    cost: Cost = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -118,16 +122,20 @@ def measured(label: str, results: Results) -> Arm:
     names = [name for name in MazeMeasures._fields if name in own.logs[0]]
     summaries = {name: summarise(own.last(name)) for name in names}
     shown = median_index(summaries.get("mutual_information", summaries["coverage"]).per_seed)
-    run = Run(own.runs / own.specs[shown].folder)
+    folders = [own.runs / spec.folder for spec in own.specs]
+    run = Run(folders[shown])
+    optional = {name: optional_measure(folders, name) for name in OPTIONAL_MEASURES}
+    summaries |= {name: summarise(values) for name, values in optional.items() if values is not None}
     return Arm(
         label=label,
         config=run.config,
         summaries=summaries,
         curves={name: own.curve(name) for name in names},
-        versions=versions_of(own.runs / spec.folder for spec in own.specs),
+        versions=versions_of(folders),
         shown_seed=run.config.seed,
         measures={name: summary.per_seed[shown] for name, summary in summaries.items()},
         positions=rollouts(run),
+        cost=cost_of(folders),
     )
 
 
@@ -165,6 +173,7 @@ def _raw(arm: Arm) -> dict[str, Any]:
         "method": arm.config.method,
         **parts,
         "versions": dict(arm.versions),
+        **arm.cost.to_json(),
         "measures": {name: summary.to_json() for name, summary in arm.summaries.items()},
         "curves": {
             name: {"step": steps.tolist(), "per_seed": np.round(values, 4).tolist()}
@@ -174,17 +183,22 @@ def _raw(arm: Arm) -> dict[str, Any]:
 
 
 def table(grid: Grid, arms: Sequence[Arm]) -> str:
-    """A Markdown table: mean and 95 % bootstrap interval over seeds; for one seed, its values."""
+    """A Markdown table: mean and 95 % bootstrap interval over seeds; for one seed, its values.
+
+    Measures that are optional, and costs, have a column if a run recorded them.
+    """
     shown = ": mean [95 % bootstrap interval]" if len(grid.seeds) > 1 else ", hence no intervals"
-    lines = [
-        f"{_budget_line(grid, arms)}{shown}",
-        "",
-        "| | " + " | ".join(measure.column for measure in MEASURES.values()) + " |",
-        "|---" * (len(MEASURES) + 1) + "|",
-    ]
-    lines += [f"| {arm.label} | {' | '.join(_cell(arm.summaries.get(name)) for name in MEASURES)} |" for arm in arms]
-    if note := few_seeds_note([len(grid.seeds)]):
-        lines += ["", note]
+    optional = {name: label for name, label in OPTIONAL_MEASURES.items() if any(name in arm.summaries for arm in arms)}
+    measures, costs = {**MEASURES, **optional}, known_columns(arm.cost for arm in arms)
+    heads = [*(measure.column for measure in measures.values()), *costs]
+    lines = [f"{_budget_line(grid, arms)}{shown}", "", f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for arm in arms:
+        cells = [_cell(arm.summaries.get(name)) for name in measures]
+        cells += [arm.cost.cells().get(name, "–") for name in costs]
+        lines.append(f"| {arm.label} | {' | '.join(cells)} |")
+    notes = (measure.note for measure in measures.values())
+    for note in (few_seeds_note([len(grid.seeds)]), *notes, COST_NOTE if costs else ""):
+        lines += ["", note] if note else []
     return "\n".join(lines) + "\n"
 
 

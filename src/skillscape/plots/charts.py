@@ -80,7 +80,8 @@ def curve_figure(curves: Mapping[str, Curve], labels: Sequence[str], title: str)
         x = [int(step) for step in steps]
         traces += _line_and_band(labels.index(label), label, x, np.mean(values, axis=0), ends)
     xaxis = {"title": {"text": "environment steps"}, "rangemode": "tozero"}
-    return _figure(traces, title, xaxis, {"rangemode": "tozero"})
+    # Plotly would write 0.0003 as 300µ.
+    return _figure(traces, title, xaxis, {"rangemode": "tozero", "exponentformat": "power"})
 
 
 def interval_figure(estimates: Mapping[str, Estimate], labels: Sequence[str], title: str) -> Figure:

@@ -18,10 +18,11 @@ Curve: TypeAlias = tuple[Int[np.ndarray, " m"], Float[np.ndarray, "s m"]]
 
 
 class MeasureLabel(NamedTuple):
-    """Label of a measure in the head of a table column and on an axis."""
+    """Label of a measure in the head of a table column and on an axis, and a sentence under tables that have it."""
 
     column: str
     axis: str
+    note: str = ""
 
 
 MEASURES = {
@@ -31,6 +32,16 @@ MEASURES = {
     "skill_accuracy": MeasureLabel("accuracy", "skill accuracy (fraction of states)"),
 }
 """The measures of skills in a maze by their names in files, in the order of tables."""
+
+OPTIONAL_MEASURES = {
+    "goals": MeasureLabel(
+        "goals reached",
+        "goals reached zero-shot (fraction of cells)",
+        "goals reached: fraction of the cells whose centre the skill that is chosen for it reaches within half a cell, "
+        "without further training.",
+    ),
+}
+"""Measures of skills in a maze that a run may lack; a table without any of them has no such column."""
 
 POSITION_MEASURES = {
     "policy_coverage": MeasureLabel("policy coverage", "policy coverage (bins)"),
@@ -43,7 +54,7 @@ POSITION_MEASURES = {
     "skill_accuracy": MEASURES["skill_accuracy"],
 }
 """The measures of the skills of a body whose position is told, likewise."""
-_LABELS = {**MEASURES, **POSITION_MEASURES}
+_LABELS = {**MEASURES, **OPTIONAL_MEASURES, **POSITION_MEASURES}
 
 
 def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
@@ -56,8 +67,10 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
     methods = list(dict.fromkeys(method for lines in curves.values() for method in lines))
     styles = {method: method_style(index) for index, method in enumerate(methods)}
     rows, columns = grid_shape(len(curves), 4)
+    across = min(len(methods), 2 * columns + 1)
+    legend_rows = -(-len(methods) // max(across, 1))
     with styled():
-        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.7)
+        figure = new_figure(columns * 3.0 + 0.2, rows * 2.5 + 0.5 + 0.2 * max(legend_rows, 1))
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (measure, lines) in zip(grid, curves.items(), strict=False):
             for method, curve in lines.items():
@@ -77,7 +90,7 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
             Line2D([], [], color=colour, linestyle=line, linewidth=1.8, label=method)
             for method, (colour, line) in styles.items()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 2 * columns + 1))
+        figure.legend(handles=handles, loc="outside lower center", ncols=across)
         if note:
             figure.suptitle(note, fontsize=10)
         save(figure, path)

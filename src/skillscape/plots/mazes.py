@@ -84,11 +84,12 @@ def plot_trajectories(
 def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> None:
     """Save panels of trajectories side by side, captions below, in rows of at most four.
 
-    Several panels with the same number of skills share one legend under the figure; otherwise each has its own. A
-    panel with a single policy has no legend.
+    Several panels share one legend under the figure if a skill has the same colour in all of them; otherwise each has
+    its own. A panel with a single policy has no legend.
     """
     counts = {np.shape(panel.positions)[0] for panel in panels} - {1}
-    shared = len(counts) == 1 and len(panels) > 1
+    most = skill_colours(max(counts, default=1))
+    shared = len(panels) > 1 and all((skill_colours(count) == most[:count]).all() for count in counts)
     rows, columns = grid_shape(len(panels), 4)
     width, height = _panel_size(layout)
     legend_inches = 0.0 if shared or not counts or max(counts) > LEGEND_SKILLS else 0.9  # beside each panel
@@ -100,7 +101,7 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
             axes.set_xlabel(_wrapped(panel.caption, int(width * 17)), labelpad=3, fontsize=8.5)
         for axes in grid[len(panels) :]:
             axes.remove()
-        if shared and (skills := max(counts)) <= LEGEND_SKILLS:
+        if shared and 1 < (skills := len(most)) <= LEGEND_SKILLS:
             _, across = grid_shape(skills, int(columns * width / 0.4))
             # Matplotlib fills a legend column by column; numbers should be read along the rows.
             handles = [handle for column in range(across) for handle in skill_handles(skills)[column::across]]

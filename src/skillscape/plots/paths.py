@@ -15,7 +15,7 @@ from skillscape.plots.mazes import LEGEND, LEGEND_SKILLS, skill_handles
 from skillscape.plots.style import grid_shape, new_figure, save, skill_colours, styled
 
 PANEL_INCHES = 3.0
-PAGE_DOTS_PER_INCH = 120
+PAGE_DOTS_PER_INCH = 200
 
 
 class PathPanel(NamedTuple):
@@ -55,7 +55,8 @@ def paths_figure(panels: Sequence[PathPanel]) -> Figure:
         for axes, panel in zip(grid, panels, strict=False):
             draw_paths(axes, panel.positions)
             axes.set_title(panel.title, pad=4)
-            axes.set_xlabel("\n".join([axes.get_xlabel(), *panel.caption.split(" · ")]), fontsize=8.5)
+            lines = [axes.get_xlabel(), *(panel.caption.split(" · ") if panel.caption else [])]
+            axes.set_xlabel("\n".join(lines), fontsize=8.5)
         for axes in grid[len(panels) :]:
             axes.remove()
         if len(counts) == 1 and 1 < (skills := max(counts)) <= LEGEND_SKILLS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from skillscape.evaluation.costs import cost_of
 from skillscape.evaluation.summary import median_index, summarise
 from skillscape.plots.curves import POSITION_MEASURES
 from skillscape.reporting import collect
@@ -57,5 +58,6 @@ def _panel(group: Group, leave_out: LeaveOut) -> BodyPanel | None:
             curves={name: curves[name] for name in names if name in curves},
             shown_seed=shown.config.seed,
             paths=paths,
+            cost=cost_of(run.folder for run in runs),
         )
     return None

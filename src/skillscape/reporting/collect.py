@@ -112,6 +112,7 @@ def measures_of(run: Run) -> tuple[str, ...]:
 def check_run(run: Run) -> None:
     """Read all numbers of a finished run once, so that a damaged one is left out before any comparison."""
     versions_of([run.folder])
+    _ = run.timing
     names = measures_of(run)
     log = evaluation_log(run) if names else {}
     for name in names:

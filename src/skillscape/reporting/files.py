@@ -56,6 +56,7 @@ def _skills_json(section: MazeSection | BodySection) -> dict[str, Any]:
                 "label": panel.label,
                 "steps": panel.steps,
                 "shown_seed": panel.shown_seed,
+                **panel.cost.to_json(),
                 "measures": {name: summary and summary.to_json() for name, summary in panel.summaries.items()},
                 "curves": {name: _curve_json(curve) for name, curve in panel.curves.items()},
             }
@@ -70,8 +71,11 @@ def _task_json(section: TaskSection) -> dict[str, Any]:
         "images": section.images,
         "budgets": {label: budget._asdict() for label, budget in section.budgets.items()},
         "scores": records(section.cells, "method", "task"),
-        "published_budget": section.published_budget,
-        "published": records(section.published, "method", "task"),
+        "costs": {label: cost.to_json() for label, cost in section.costs.items()},
+        "published": [
+            {"source": table.source, "budget": table.budget, "scores": records(table.scores, "method", "task")}
+            for table in section.published
+        ],
         "notes": list(section.notes),
         "normalised": section.board and section.board.to_json(),
         "curves": {

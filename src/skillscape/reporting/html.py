@@ -18,12 +18,14 @@ from matplotlib.colors import to_hex
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.aggregate import STATISTICS
+from skillscape.evaluation.costs import NOTE as COST_NOTE
+from skillscape.evaluation.costs import SECONDS, known_columns
 from skillscape.evaluation.scoreboard import Scoreboard
-from skillscape.evaluation.scores import TaskScore
+from skillscape.evaluation.scores import PUBLISHED_TABLES, Published, TaskScore
 from skillscape.evaluation.summary import Summary, few_seeds_note
 from skillscape.formatting import counted
 from skillscape.plots.charts import Figure, curve_figure, interval_figure, profile_figure
-from skillscape.plots.curves import MEASURES, POSITION_MEASURES, MeasureLabel
+from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES, POSITION_MEASURES, MeasureLabel
 from skillscape.plots.paths import PathPanel, paths_png
 from skillscape.plots.style import skill_colours
 from skillscape.reporting import markup
@@ -114,6 +116,9 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
             "panels": [_packed(panel, layout) for panel in panels],
         }
     )
+    optional = {
+        name: label for name, label in OPTIONAL_MEASURES.items() if any(name in panel.summaries for panel in panels)
+    }
     curves = {
         measure.axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
         for name, measure in MEASURES.items()
@@ -121,7 +126,7 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
     return fill(
         "maze.html",
         env=section.env,
-        table=join(_measures_table(panels, MEASURES), note(few_seeds_note(len(panel.seeds) for panel in panels))),
+        table=_measures_table(panels, {**MEASURES, **optional}),
         scene=len(scenes) - 1,
         skills=markup.legend("skill", [(str(skill), colour) for skill, colour in enumerate(colours)]),
         last=len(steps) - 1,
@@ -136,26 +141,35 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
 
 
 def _measures_table(panels: Sequence[MazePanel | BodyPanel], measures: Mapping[str, MeasureLabel]) -> Html:
-    """Measures of each method. Steps and seeds are columns only where they differ, since a phone has little room."""
+    """Measures of each method, and costs where they are known.
+
+    Steps and seeds are columns only where they differ, since a phone has little room.
+    """
     budgets = {(panel.steps, len(panel.seeds)) for panel in panels}
     heads, budget = ["steps", "seeds"], EMPTY
     if len(budgets) == 1:
         ((steps, seeds),) = budgets
         heads, budget = [], tag("p", f"{steps:,} steps and {counted(seeds, 'seed')} for every method.")
+    costs = known_columns(panel.cost for panel in panels)
     rows = [
         [
             panel.label,
             *([f"{panel.steps:,}", len(panel.seeds)] if heads else []),
-            *(_measure(panel.summaries[name], fixed=isinstance(panel, MazePanel)) for name in measures),
+            *(_measure(name, panel.summaries.get(name), fixed=isinstance(panel, MazePanel)) for name in measures),
+            *(panel.cost.cells().get(name, DASH) for name in costs),
         ]
         for panel in panels
     ]
-    return join(budget, table(["", *heads, *(measure.column for measure in measures.values())], rows))
+    heads = ["", *heads, *(measure.column for measure in measures.values()), *costs]
+    notes = [few_seeds_note(len(panel.seeds) for panel in panels), *(measure.note for measure in measures.values())]
+    return join(budget, table(heads, rows), *map(note, notes), note(COST_NOTE if costs else ""))
 
 
-def _measure(summary: Summary | None, *, fixed: bool) -> Html:
-    """A measure to two decimals, or to three digits where its unit is not known."""
-    return with_interval(summary, 2 if fixed or summary is None else _digits(abs(summary.mean)))
+def _measure(name: str, summary: Summary | None, *, fixed: bool) -> Html:
+    """A measure to two decimals; elsewhere bins to one, and lengths, whose unit is not known, to three digits."""
+    if fixed or summary is None:
+        return with_interval(summary)
+    return with_interval(summary, 1 if name.endswith("_coverage") else _digits(abs(summary.mean)))
 
 
 def _panel(panel: MazePanel, layout: Layout) -> Html:
@@ -229,7 +243,7 @@ def _body_section(section: BodySection, charts: list[Figure]) -> Html:
     return fill(
         "body.html",
         env=section.env,
-        table=join(_measures_table(panels, shown), note(few_seeds_note(len(panel.seeds) for panel in panels))),
+        table=_measures_table(panels, shown),
         panels=join(*(_paths(panel) for panel in panels)),
         methods=markup.method_legend(labels),
         curves=join(
@@ -263,24 +277,32 @@ def _task_section(section: TaskSection, charts: list[Figure]) -> Html:
 
 
 def _score_table(section: TaskSection) -> Html:
-    """One row per task: our methods, then the paper's numbers under their own head and budget."""
+    """One row per task: our methods, then the numbers of each published table under its own head and budget."""
     labels = list(section.budgets)
-    theirs = list(dict.fromkeys(name for name, _ in section.published))
+    columns = [(each, name) for each in section.published for name in each.methods]
     heads = [
         "",
         *(join(label, small(section.budgets[label])) for label in labels),
-        *(join(name, small("paper")) for name in theirs),
+        *(join(name, small(each.source)) for each, name in columns),
     ]
-    rows = []
+    rows: list[list[object]] = []
     for task in section.tasks:
         cells = {label: section.cells[label, task] for label in labels if (label, task) in section.cells}
-        paper = [section.published.get((name, task)) for name in theirs]
         digits = _digits(max((abs(cell.mean) for cell in cells.values()), default=0.0))
         ours = [_cell(cells[label], section.budgets[label], digits) if label in cells else DASH for label in labels]
-        published = [DASH if cell is None else tag("i", f"{cell.mean:.0f} ± {cell.spread:.0f}") for cell in paper]
-        rows.append([task, *ours, *published])
-    above = markup.ours_and_theirs("ours", len(labels), "paper", len(theirs), section.published_budget)
-    return table(heads, rows, above)
+        rows.append([task, *ours, *(_published(each.scores.get((name, task))) for each, name in columns)])
+    for name in known_columns(section.costs.values(), [SECONDS]):
+        rows.append(
+            [name, *(section.costs[label].cells().get(name, DASH) for label in labels), *(EMPTY for _ in columns)]
+        )
+    groups = [(each.source, each.budget, len(each.methods)) for each in section.published]
+    return table(heads, rows, markup.column_groups("ours", len(labels), groups))
+
+
+def _published(cell: Published | None) -> Html:
+    if cell is None:
+        return DASH
+    return tag("i", f"{cell.mean:.0f}" + ("" if cell.spread is None else f" ± {cell.spread:.0f}"))
 
 
 def _digits(largest: float) -> int:
@@ -328,7 +350,8 @@ def _aggregate_table(section: TaskSection, board: Scoreboard) -> Html:
         published = [paper.get(label, {}).get(name) for name in theirs]
         rows.append([label, *ours, *(DASH if value is None else tag("i", f"{value:.2f}") for value in published)])
     tasks = f"ours, {counted(len(board.tasks), 'task')}"
-    above = markup.ours_and_theirs(tasks, len(STATISTICS), "paper, 12 tasks", len(theirs), section.published_budget)
+    source, budget = PUBLISHED_TABLES["state"]
+    above = markup.column_groups(tasks, len(STATISTICS), [(f"{source}, 12 tasks", budget, len(theirs))])
     return table(["", *STATISTICS, *theirs], rows, above)
 
 

@@ -85,12 +85,16 @@ def table(heads: Sequence[object], rows: Sequence[Sequence[object]], above: Html
     return tag("div", tag("table", tag("thead", above, head), tag("tbody", *lines)), class_="wide")
 
 
-def ours_and_theirs(ours: str, columns: int, theirs: str, paper_columns: int, budget: str) -> Html:
-    """The row over the column heads of a table with the paper's numbers beside ours."""
+def column_groups(ours: str, columns: int, theirs: Iterable[tuple[str, str, int]]) -> Html:
+    """The row over the column heads of a table with published numbers beside ours.
+
+    ``theirs``: source, budget and number of columns of each published table; one without columns has no head.
+    """
     heads = [tag("td"), tag("th", ours, scope="colgroup", colspan=columns)]
-    if paper_columns:
-        paper = join(f"{theirs} ", small(budget))
-        heads.append(tag("th", paper, scope="colgroup", class_="paper", colspan=paper_columns))
+    for source, budget, number in theirs:
+        if number:
+            head = join(f"{source} ", small(budget))
+            heads.append(tag("th", head, scope="colgroup", class_="paper", colspan=number))
     return tag("tr", *heads)
 
 

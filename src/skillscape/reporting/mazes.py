@@ -10,8 +10,9 @@ from jaxtyping import Float
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
+from skillscape.evaluation.costs import cost_of, optional_measure
 from skillscape.evaluation.summary import median_index, summarise
-from skillscape.plots.curves import MEASURES
+from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES
 from skillscape.plots.mazes import caption, visitation_maps
 from skillscape.reporting import collect
 from skillscape.reporting.collect import Group, NamedRun, OnMessage, measure_of
@@ -95,6 +96,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             runs.remove(shown)
             continue
         log, curves = collect.evaluation_log(shown), collect.learning_curves(runs)
+        optional = {name: optional_measure([run.folder for run in runs], name) for name in OPTIONAL_MEASURES}
         captions = {
             int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
         }
@@ -103,7 +105,11 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             steps=shown.end,
             seeds=[run.config.seed for run in runs],
             summaries={
-                name: summarise([measure_of(run, name) for run in runs]) if name in names else None for name in MEASURES
+                **{
+                    name: summarise([measure_of(run, name) for run in runs]) if name in names else None
+                    for name in MEASURES
+                },
+                **{name: summarise(values) for name, values in optional.items() if values is not None},
             },
             curves={name: curves[name] for name in names},
             shown_seed=shown.config.seed,
@@ -112,6 +118,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             captions=[captions.get(step, "") for step in frames],
             visits=visitation_maps([*frames.values()][-1], layout),
             density=density,
+            cost=cost_of(run.folder for run in runs),
         )
     return None
 

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from skillscape.envs.mazes.layouts import Layout
+from skillscape.evaluation.costs import Cost
 from skillscape.evaluation.scoreboard import Scoreboard
-from skillscape.evaluation.scores import Published, ScoreRow, TaskScore
+from skillscape.evaluation.scores import PublishedTable, ScoreRow, TaskScore
 from skillscape.evaluation.summary import Summary
 from skillscape.plots.curves import Curve
 
@@ -38,6 +39,7 @@ class MazePanel:
     """Fraction of time that each skill spends in each square, row 0 at the bottom, NaN outside of the maze."""
     density: Float[np.ndarray, "k h w"] | None
     """p(s|z) by the method's own model, if it has one of positions."""
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class BodyPanel:
     shown_seed: int
     paths: Float[np.ndarray, "k r t p"]
     """Positions of the newest evaluation, NaN after the end of an episode."""
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,10 @@ class TaskSection:
     """Method → its budget, in the order of the columns."""
     cells: Mapping[tuple[str, str], TaskScore]
     """(method, task) → summary of ``rows`` over seeds."""
-    published: Mapping[tuple[str, str], Published]
-    """(method, task) → the paper's number; methods by their plain names, without the variants of this report."""
-    published_budget: str
+    costs: Mapping[str, Cost]
+    """Method → what its runs cost, over all tasks and seeds."""
+    published: Sequence[PublishedTable]
+    """Published tables, the paper's first; methods by their plain names, without the variants of this report."""
     published_aggregates: Mapping[str, Mapping[str, float]]
     """Method → statistic → the paper's number."""
     board: Scoreboard | None

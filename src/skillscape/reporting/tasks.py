@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from skillscape.config import RunConfig
 from skillscape.evaluation import scores
+from skillscape.evaluation.costs import cost_of
 from skillscape.evaluation.scoreboard import Scoreboard, complete_rows, scoreboard
-from skillscape.evaluation.scores import Expert, ScoreRow, expert_scores
+from skillscape.evaluation.scores import Expert, PublishedTable, ScoreRow, expert_scores
 from skillscape.formatting import counted
 from skillscape.reporting import collect
 from skillscape.reporting.collect import Group, NamedRun, OnMessage
@@ -57,10 +58,8 @@ def _task_section(
     ]
     curves = {place: collect.learning_curves(by_place[place].runs)["return"] for place in places}
     names = {group.config.method: group.config.label for group in groups}
-    table = "pixel" if images else "state"
     # The paper's aggregates are relative to URLB's experts, so they are not shown beside others.
     others = any(experts.get(task, score) != score for task, score in expert_scores().items())
-    paper = scores.published_scores(table)
     paper_aggregates = {} if images or others else scores.published_aggregates()
     board, notes = _board(rows, {**expert_scores(), **experts})
     return TaskSection(
@@ -70,13 +69,11 @@ def _task_section(
         rows=rows,
         budgets={label: _budget(steps, [group for group in groups if group.label == label]) for label in labels},
         cells=scores.per_task(rows),
-        published={
-            (name, task): paper[method, task]
-            for method, name in names.items()
-            for task in tasks
-            if (method, task) in paper
+        costs={
+            label: cost_of(run.folder for group in groups if group.label == label for run in group.runs)
+            for label in labels
         },
-        published_budget=scores.PUBLISHED_BUDGETS[table],
+        published=[_of_methods(table, names, tasks) for table in scores.published_tables(images=images)],
         published_aggregates={
             name: paper_aggregates[method] for method, name in names.items() if method in paper_aggregates
         },
@@ -84,6 +81,17 @@ def _task_section(
         notes=notes,
         curves={task: {label: curves[label, task] for label in labels if (label, task) in curves} for task in tasks},
     )
+
+
+def _of_methods(table: PublishedTable, names: Mapping[str, str], tasks: Sequence[str]) -> PublishedTable:
+    """The part of a published table that has our methods, by their labels, and our tasks."""
+    shown = {
+        (name, task): table.scores[method, task]
+        for method, name in names.items()
+        for task in tasks
+        if (method, task) in table.scores
+    }
+    return table._replace(scores=shown)
 
 
 def _stem(name: str, config: RunConfig) -> str:

@@ -26,6 +26,7 @@ from skillscape.training.checkpoint import (
     read_newest,
     save_tree,
 )
+from skillscape.training.cost import Parameters, Timing, read_parameters, read_timing, seconds_of
 from skillscape.training.files import check_links, damaged, locked, read_json, read_results, write_json
 from skillscape.training.log import read_metrics
 from skillscape.training.policy import Policy, TrainedPolicy
@@ -79,6 +80,22 @@ class Run:
     def results(self) -> dict[str, Any] | None:
         """The results of a finished run, or None if it is unfinished."""
         return read_results(self.folder)
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Numbers of trained parameters of a finished run, or None if it is unfinished or recorded none."""
+        return read_parameters(self.results or {})
+
+    @property
+    def timing(self) -> Timing | None:
+        """Wall-clock time of a finished run, or None if it is unfinished or recorded none."""
+        return read_timing(self.folder, AGAIN)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of training until the newest checkpoint, or None if unknown."""
+        newest = read_newest(self.checkpoints, load_metadata)
+        return None if newest is None else seconds_of(newest[1])
 
     def metrics(self) -> dict[str, list[float]]:
         """Training metrics: column → values, one per logged step."""

@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from skillscape.envs.base import JaxEnv
 from skillscape.errors import EnvFault, Interrupted, Unwritable, UserError
 from skillscape.training.callbacks import Callback, Callbacks, calling
+from skillscape.training.cost import Stopwatch
 from skillscape.training.host_collector import HostCollector
 from skillscape.training.jit_collector import Iteration, JitCollector, compiled_iteration
 from skillscape.training.log import CsvLog, Pace
@@ -101,7 +102,9 @@ def _train(
         )
         stack.callback(collector.close)
         called = stack.enter_context(calling(callbacks, run, collector.step))
-        _Loop(run, collector, evaluate, called).to_the_end(stop, fresh=checkpoint is None, stack=stack)
+        _Loop(run, collector, evaluate, called, Stopwatch(metadata)).to_the_end(
+            stop, fresh=checkpoint is None, stack=stack
+        )
         _share(run)
         on_end(run)
 
@@ -114,8 +117,11 @@ def _share(run: Run) -> None:
 class _Loop:
     """The training loop of one run."""
 
-    def __init__(self, run: Run, collector: Collector, evaluate: Evaluate, callbacks: Callbacks) -> None:
+    def __init__(
+        self, run: Run, collector: Collector, evaluate: Evaluate, callbacks: Callbacks, stopwatch: Stopwatch
+    ) -> None:
         self._run, self._collector, self._evaluate, self._callbacks = run, collector, evaluate, callbacks
+        self._stopwatch = stopwatch
         self._pace = Pace(collector.step, run.end)
         self._row: dict[str, float] = {}
         self._measures: dict[str, float] = {}
@@ -169,7 +175,7 @@ class _Loop:
         return UserError(f"{fault.what} {where}; {saved}: {fault.advice} and --resume.")
 
     def _save(self) -> None:
-        self._run.save(self._collector.state, self._collector.metadata())
+        self._run.save(self._collector.state, {**self._collector.metadata(), **self._stopwatch.metadata()})
 
     def _log(self) -> None:
         step, metrics = self._collector.step, self._collector.metrics
