@@ -88,18 +88,18 @@ def nearest_distances(
         if group is not None and groups is not None:
             squares = jnp.where(group[:, None] == groups[1][None, :], squares, jnp.inf)
         _, index = jax.lax.top_k(-jax.lax.stop_gradient(squares), neighbours)
-        found = safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
+        nearest = safe_sqrt(jnp.sum((block[:, None, :] - references[index]) ** 2, axis=-1))
         if group is None or groups is None:
-            return found
-        return jnp.where(group[:, None] == groups[1][index], found, jnp.inf)
+            return nearest
+        return jnp.where(group[:, None] == groups[1][index], nearest, jnp.inf)
 
     if groups is None:
-        found = jax.lax.map(one_chunk, padded)
+        chunks = jax.lax.map(one_chunk, padded)
     else:
-        found = jax.lax.map(
+        chunks = jax.lax.map(
             lambda part: one_chunk(*part), (padded, jnp.pad(groups[0], (0, padding)).reshape(-1, chunk))
         )
-    distances = found.reshape(-1, neighbours)[:rows]
+    distances = chunks.reshape(-1, neighbours)[:rows]
     return jnp.sort(distances, axis=-1)
 
 

@@ -55,7 +55,7 @@ class EnvSpec(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """A flat batch of transitions, whatever the backbone lends as "state".
+    """A flat batch of transitions, with states as the backbone passes them to objectives.
 
     obs and next_obs: [n, ...]; action: [n, a]; skill: [n, z] (the skill that chose the action); reward: [n].
     """

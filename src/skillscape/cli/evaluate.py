@@ -65,25 +65,25 @@ def evaluate_command(arguments: list[str]) -> None:
         "episodes": options.episodes,
         "coverage_episodes": options.coverage_episodes,
     }
-    found = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
-    names = list(found[0][1].measures)
-    summaries = {name: summarise_measured([each.measures[name] for _, each in found]) for name in names}
+    evaluated = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
+    names = list(evaluated[0][1].measures)
+    summaries = {name: summarise_measured([each.measures[name] for _, each in evaluated]) for name in names}
     if options.json:
         measures = {name: summary and summary.to_json() for name, summary in summaries.items()}
         print(
             json.dumps(
-                {"measures": measures, "runs": [{"seed": run.config.seed, **asdict(each)} for run, each in found]}
+                {"measures": measures, "runs": [{"seed": run.config.seed, **asdict(each)} for run, each in evaluated]}
             )
         )
         return
     config = runs[0].config
     place = ", ".join(dict.fromkeys([config.env, options.task or config.task or config.env]))
-    print(f"{config.method} in {place}, {_steps(found)}, {len(found)} seed{'s' * (len(found) > 1)}")
+    print(f"{config.method} in {place}, {_steps(evaluated)}, {len(evaluated)} seed{'s' * (len(evaluated) > 1)}")
     for name in (name for name in names if not name.endswith("_error")):
         print(f"  {name:<20}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
-    for run, each in found:
-        _print_returns(run.config.seed, each, len(found) > 1)
-    if note := few_seeds_note([len(found)]):
+    for run, each in evaluated:
+        _print_returns(run.config.seed, each, len(evaluated) > 1)
+    if note := few_seeds_note([len(evaluated)]):
         print(note)
 
 
@@ -96,21 +96,21 @@ def _in_words(name: str, summary: "Summary | None", error: "Summary | None") -> 
     return f"{summary.mean:.3f}{UNITS.get(name, '')}{precision}{spread}"
 
 
-def _steps(found: "Sequence[tuple[Any, Evaluation]]") -> str:
+def _steps(evaluated: "Sequence[tuple[Any, Evaluation]]") -> str:
     """The steps trained so far; an unfinished run also shows its budget."""
-    trained = [each.step for _, each in found]
-    low, high, end = min(trained), max(trained), found[0][0].end
+    trained = [each.step for _, each in evaluated]
+    low, high, end = min(trained), max(trained), evaluated[0][0].end
     between = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return f"{between}{'' if low >= end else f' of {end:,}'} steps"
 
 
-def _print_returns(seed: int, found: "Evaluation", several: bool) -> None:
+def _print_returns(seed: int, evaluation: "Evaluation", several: bool) -> None:
     """Print the return of each skill of a seed."""
-    if found.returns:
+    if evaluation.returns:
         print(f"  mean return of each skill{f', seed {seed}' if several else ''}")
-    for skill, returns in found.returns.items():
+    for skill, returns in evaluation.returns.items():
         mean = sum(returns) / len(returns)
-        kept = "   fine-tuned" if skill == found.finetuned != "fine-tuned" else ""
+        kept = "   fine-tuned" if skill == evaluation.finetuned != "fine-tuned" else ""
         print(f"    {skill:<12}{mean:9.1f}   episodes {min(returns):.1f} to {max(returns):.1f}{kept}")
 
 

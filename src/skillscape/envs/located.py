@@ -22,9 +22,9 @@ class LocatedEnv(HostEnv):
         (width,) = spec.obs_shape
         wrong = [entry for entry in entries if not 0 <= entry < width]
         if wrong or len(set(entries)) < len(entries):
-            told = f"entry {wrong[0]}" if wrong else "an entry twice"
+            fault = f"entry {wrong[0]}" if wrong else "an entry twice"
             raise UserError(
-                f"--env.position names {told}, but the observation of {env_id} has the entries 0 to {width - 1}: give "
+                f"--env.position names {fault}, but the observation of {env_id} has the entries 0 to {width - 1}: give "
                 "those that are coordinates of the body, each once."
             )
         self._inner = inner

@@ -95,11 +95,11 @@ def _run(
     runner: EpisodeRunner, params: PyTree, skills: Float[np.ndarray, "n z"], seeds: Sequence[int]
 ) -> list[Float[np.ndarray, "t p"]]:
     """Positions of one episode for each skill, as many at a time as there are environments."""
-    found: list[Float[np.ndarray, "t p"]] = []
+    paths: list[Float[np.ndarray, "t p"]] = []
     for first in range(0, len(skills), runner.size):
         rows = slice(first, first + runner.size)
-        found += runner.run(params, skills[rows], seeds[rows]).positions or []
-    return found
+        paths += runner.run(params, skills[rows], seeds[rows]).positions or []
+    return paths
 
 
 def as_array(paths: Paths) -> Float[np.ndarray, "k r t p"]:

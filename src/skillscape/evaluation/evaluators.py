@@ -63,7 +63,9 @@ def evaluating(
             runners.append(EpisodeRunner(envs, config.backbone))
 
         def seeds(number: int) -> list[int]:
-            return [int(one) for one in np.random.SeedSequence([config.seed, 0xE7A1, step]).generate_state(number) >> 1]
+            return [
+                int(seed) for seed in np.random.SeedSequence([config.seed, 0xE7A1, step]).generate_state(number) >> 1
+            ]
 
         episodes = runners[0].run(params, np.repeat(evaluated, number, axis=0), seeds(number) * len(evaluated))
         length = float(episodes.lengths.mean())
@@ -84,8 +86,8 @@ def evaluating(
         space, counted = config.reward.skills, config.evaluation.coverage_episodes
         paths = counted_paths(runners[0], params, space, own, counted, seeds)
         _save_rollouts(run, step, as_array(paths))
-        found = measure_positions(own, paths)._asdict()
-        return measures | {name: value for name, value in found.items() if value is not None}
+        positional = measure_positions(own, paths)._asdict()
+        return measures | {name: value for name, value in positional.items() if value is not None}
 
     try:
         yield evaluate

@@ -32,7 +32,7 @@ class CSFState(NamedTuple):
 class CSF(LatentSteps[CSFState]):
     """(φ(s') − φ(s))·z, where φ maximises mean(Δφ·z − ξ log Σⱼ exp(Δφ·zⱼ)) over skills zⱼ drawn from the prior.
 
-    The reward is without the sum over other skills: it pays for the direction, and not for telling skills apart.
+    The log-sum over other skills is not in the reward, which measures the direction and not discriminability.
     """
 
     name: ClassVar[str] = "csf"

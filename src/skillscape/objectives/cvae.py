@@ -14,7 +14,7 @@ from skillscape.objectives.encoders import ObsEncoder, coarse_target
 from skillscape.types import Metrics
 
 PIXEL_UNIT = 1 / 32
-"""Unit of an image's outline: its cells are in [-½, ½], and differ by a small part of that from place to place."""
+"""Unit of the coarse target of an image, whose entries in [-½, ½] differ little from state to state."""
 BLOCK_PAIRS = 2048
 """Pairs of state and skill that are scored at a time: what they need then stays in a processor's cache."""
 
@@ -34,8 +34,8 @@ class Evidence(NamedTuple):
 class ConditionalVAE(eqx.Module):
     """Encoder Q(h|s,z), decoder mean of P(s|h,z), and the embeddings f₂ of the skill for each of them.
 
-    The decoder routes on (h, z): were s to reach it by any other way than h, the bound would bound nothing. Images are
-    encoded through an eye, and P is of their outline: the bound is of its density.
+    The decoder routes on (h, z): if s reached it other than through h, Eq. 3 would not be a bound. For images, Q reads
+    an observation encoder and P models the coarse target.
     """
 
     obs_encoder: ObsEncoder

@@ -1,7 +1,7 @@
 """DISDAIN (Strouse et al., Learning More Skills through Optimistic Exploration, ICLR 2022).
 
 DIAYN with an ensemble of discriminators and a bonus for states where they disagree. A new state, which no discriminator
-knows yet, costs DIAYN's reward; the bonus pays that cost back until the state has been learned.
+knows yet, costs DIAYN's reward; the bonus offsets that cost until the state has been learned.
 
 Departures: one reward is the sum of both terms, where the authors keep a value function for each; a state is scored at
 every step, where their tabular notebook scores the last one of a skill. The size of the ensemble and the weight of the

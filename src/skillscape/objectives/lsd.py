@@ -72,7 +72,8 @@ class LSD(LatentSteps[LSDState]):
         weights = _weights(network)
         keys = jax.random.split(vector_key, len(weights))
         vectors = tuple(
-            _unit(jax.random.normal(one, weight.shape[:1])) for one, weight in zip(keys, weights, strict=True)
+            _unit(jax.random.normal(vector_key, weight.shape[:1]))
+            for vector_key, weight in zip(keys, weights, strict=True)
         )
         vectors = jax.lax.fori_loop(0, FIRST_ROUNDS, lambda _, vectors: spectral(network, vectors)[1], vectors)
         return LSDState(TrainState.create(self._transform, network), vectors, Moments.create(spec.obs_shape))
@@ -105,17 +106,17 @@ def spectral(network: StateNet, vectors: SingularVectors) -> tuple[StateNet, Sin
     v = unit(Wᵀu), u = unit(W v), σ = u·W v; the gradient reaches σ through W, not through u and v.
     """
     moved, normalised = [], []
-    eye, kernels = network.obs_encoder, len(network.obs_encoder.layers)
-    raw = [*(layer.weight for layer in eye.layers), *(layer.weight for layer in network.layers)]
+    encoder, kernels = network.obs_encoder, len(network.obs_encoder.layers)
+    raw = [*(layer.weight for layer in encoder.layers), *(layer.weight for layer in network.layers)]
     for whole, weight, vector in zip(raw, _weights(network), vectors, strict=True):
         held = jax.lax.stop_gradient(weight)
         right = _unit(vector @ held)
         left = _unit(held @ right)
         moved.append(left)
         normalised.append(whole / jnp.maximum(left @ (weight @ right), 1e-8))
-    convolutions = tuple(map(Kernel, normalised[:kernels], [layer.bias for layer in eye.layers]))
+    convolutions = tuple(map(Kernel, normalised[:kernels], [layer.bias for layer in encoder.layers]))
     linear = tuple(map(Linear, normalised[kernels:], [layer.bias for layer in network.layers]))
-    return StateNet(ObsEncoder(convolutions, eye.width), linear), tuple(moved)
+    return StateNet(ObsEncoder(convolutions, encoder.width), linear), tuple(moved)
 
 
 def _weights(network: StateNet) -> list[Float[Array, "out in"]]:

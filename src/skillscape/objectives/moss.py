@@ -73,7 +73,7 @@ class MOSS(AdamTrained, Objective[MOSSState]):
             return cls()
         return cls(
             skill_dim=64,
-            # An imagined step is paid for arriving: for the state that it leaves, its action would not matter.
+            # In imagination the reward of the state that is left would not depend on the action.
             reward_state="next_obs" if scale.imagined else "obs",
             hidden=scale.hidden,
             feature_dim=64,

@@ -249,14 +249,14 @@ class SD3(Objective[SD3State]):
                 f"not {self.number_of_skills} and {self.skill_draws}."
             )
 
-    def seen(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
+    def model_input(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
         """States as the density model reads them."""
         if state.moments is None or not self.standardize:
             return obs
         return state.moments.normalise(obs, clip=math.inf)
 
-    def log_density(self, state: SD3State, seen: Shaped[Array, "n ..."], evidence: Evidence) -> Float[Array, "n ..."]:
-        """log d_z(s) from the evidence; seen: ``seen(s)``. Of standardised states it is their density, not that of s.
+    def log_density(self, state: SD3State, inputs: Shaped[Array, "n ..."], evidence: Evidence) -> Float[Array, "n ..."]:
+        """log d_z(s) from the evidence, or the density of standardised states; inputs: ``model_input(s)``.
 
         With a ``background`` it is log((1 − ε) d_z + ε d_0): far from all that was fitted, all skills tie. d_0 has the
         running mean of all states, and their variances plus σ², since the model sees no detail below that.
@@ -264,9 +264,9 @@ class SD3(Objective[SD3State]):
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         if state.moments is None or not self.background:
             return log_density
-        moments = Moments.create(seen.shape[1:]) if self.standardize else state.moments
+        moments = Moments.create(inputs.shape[1:]) if self.standardize else state.moments
         variance = moments.variance + self.decoder_variance
-        terms = (seen - moments.mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
+        terms = (inputs - moments.mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
         common = -0.5 * jnp.sum(terms, axis=-1).reshape(-1, *[1] * (log_density.ndim - 1))
         return jnp.logaddexp(log_density + math.log1p(-self.background), common + math.log(self.background))
 
@@ -304,7 +304,7 @@ class SD3(Objective[SD3State]):
         def step(model: TrainState[ConditionalVAE], key: RandomKey) -> tuple[TrainState[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
             obs, skill = self._fitting_batch(state.history, batch, data_key)
-            obs = self.seen(state, obs)
+            obs = self.model_input(state, obs)
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
             def loss(model: ConditionalVAE) -> tuple[Float[Array, ""], Metrics]:
@@ -326,7 +326,7 @@ class SD3(Objective[SD3State]):
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         """r_sd3(s', z), and the KL of the own skill or its mean over all, or over the draws that stand for them."""
-        model, obs = state.model.params, self.seen(state, batch.next_obs)
+        model, obs = state.model.params, self.model_input(state, batch.next_obs)
         if self.skill_kind == "discrete":
             evidence = self.evidence_of_all_skills(model, obs, key)
             log_density = self.log_density(state, obs, evidence)
@@ -382,13 +382,13 @@ class SD3(Objective[SD3State]):
     ) -> Float[Array, "n z"]:
         """The skill under which each goal is densest: of all skills, or of 256 draws from a sphere, always the same."""
         del obs
-        every = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(1), 256)
-        return every[jnp.argmax(self._scores(state, goal, every), axis=-1)]
+        candidates = self.skills.all() if self.skill_kind == "discrete" else self.skills.sample(jax.random.key(1), 256)
+        return candidates[jnp.argmax(self._scores(state, goal, candidates), axis=-1)]
 
     def _scores(self, state: SD3State, obs: Shaped[Array, "n ..."], skills: Float[Array, "k z"]) -> Float[Array, "n k"]:
-        seen = self.seen(state, obs)
-        evidence = state.model.params.evidence_of_each(seen, skills, self._noise(jax.random.key(0)))
-        return self.log_density(state, seen, evidence)
+        inputs = self.model_input(state, obs)
+        evidence = state.model.params.evidence_of_each(inputs, skills, self._noise(jax.random.key(0)))
+        return self.log_density(state, inputs, evidence)
 
     def routing_weights(self, state: SD3State) -> dict[str, Float[Array, "layers m k"]]:
         """``ConditionalVAE.routing_weights`` of every skill, or of ten draws of a continuum."""

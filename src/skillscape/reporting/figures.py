@@ -71,10 +71,10 @@ def _draw_paths(runs: Sequence[Run], folder: Path) -> list[Path]:
     ]
     if not measured:
         return []
-    found = each_possible(measured, lambda run: (run, stored_paths(run)))
+    stored = each_possible(measured, lambda run: (run, stored_paths(run)))
     panels = [
         PathPanel(f"{run.config.label} · {run.config.env} · seed {run.config.seed}", positions, _path_caption(run))
-        for run, positions in found
+        for run, positions in stored
     ]
     save_paths(panels, folder / "paths.png")
     return [folder / "paths.png"]

@@ -25,8 +25,8 @@ class Visited(NamedTuple):
 
     def after(self, positions: Float[np.ndarray, "t p"], horizon: int) -> "Visited":
         """With one more episode; the queue keeps the newest 100,000 // ``horizon``, at least one."""
-        found = bins(positions)
-        return Visited(self.total | found, (*self.newest, found)[-max(1, QUEUE_STEPS // horizon) :])
+        visited = bins(positions)
+        return Visited(self.total | visited, (*self.newest, visited)[-max(1, QUEUE_STEPS // horizon) :])
 
     @property
     def measures(self) -> dict[str, float]:

@@ -126,7 +126,7 @@ def imagine(
 
     start = jax.lax.stop_gradient(start)
     _, (states, action, entropy, output_l2) = jax.lax.scan(step, start, (noise, uniform))
-    whole = Latent(*(jnp.concatenate([one[None], many]) for one, many in zip(start, states, strict=True)))
+    whole = Latent(*(jnp.concatenate([first[None], rest]) for first, rest in zip(start, states, strict=True)))
     return Dream(whole, action, entropy, output_l2)
 
 

@@ -138,16 +138,16 @@ def fit_reward_head(
 ) -> tuple[TrainState[MLP], PyTree, Metrics]:
     """Score the replayed pairs under all skills, or fresh ones of a continuum, and fit the head to these scores.
 
-    Where an objective cannot score a row under another skill than its own, its own it is.
+    Where an objective cannot score a row under another skill than its own, its own skill is used.
     """
     reward_key, skill_key = jax.random.split(key)
     skills, rows = objective.skills, experience.reward.shape[0]
-    every = objective.scores_other_skills and skills.count is not None
+    all_skills = objective.scores_other_skills and skills.count is not None
     asked = experience
     if objective.scores_other_skills and skills.count is None:
         asked = experience._replace(skill=skills.sample(skill_key, rows))
     after, reward, metrics = objective.reward(state, asked, reward_key)
-    if every:
+    if all_skills:
 
         def under(skill: Float[Array, " z"]) -> Float[Array, " n"]:
             # What does not depend on the skill is computed once for all of them.
@@ -159,7 +159,7 @@ def fit_reward_head(
     wanted = jax.lax.stop_gradient(reward)
 
     def loss(head: MLP) -> tuple[Float[Array, ""], Metrics]:
-        guess = jax.vmap(head)(feature) if every else predict_reward(head, feature[None], asked.skill, skills)[0]
+        guess = jax.vmap(head)(feature) if all_skills else predict_reward(head, feature[None], asked.skill, skills)[0]
         error = 0.5 * jnp.mean((guess - wanted) ** 2)
         return error, {"reward_loss": error, "replayed_reward": jnp.mean(wanted)}
 

@@ -68,7 +68,7 @@ def divergence_map(run: Run, skill: int) -> Float[np.ndarray, "h w"]:
         raise UserError(f"{run.folder} was not trained with SD3 in a maze, so it has no KL bonus to draw.")
     grid, inside = maze_grid(layout)
     state = run.snapshot().objective
-    points = objective.seen(state, jnp.asarray(grid[inside], jnp.float32))
+    points = objective.model_input(state, jnp.asarray(grid[inside], jnp.float32))
     evidence = objective.evidence_of_all_skills(state.model.params, points, jax.random.key(0))
     bonus = np.full(inside.shape, np.nan)
     bonus[inside] = np.asarray(evidence.divergence)[:, skill]
