@@ -113,7 +113,7 @@ def test_a_configuration_is_that_of_the_run(tmp_path, monkeypatch):
 def test_what_cannot_be_a_pure_function_is_refused():
     with pytest.raises(skillscape.UserError, match="DDPG learns from replay"):
         skillscape.make_train(skillscape.pretraining_config("sd3", "maze/square_a", backbone="ddpg"))
-    with pytest.raises(skillscape.UserError, match="the run is a fine-tuning; use skillscape.finetune"):
+    with pytest.raises(skillscape.UserError, match=r"the run is a fine-tuning; use skillscape\.finetune"):
         skillscape.make_train(replace(a_config("diayn"), phase="finetune", task="reach"))
     with pytest.raises(skillscape.UserError, match="--steps is 100"):
         skillscape.make_train(a_config("diayn", steps=100))
