@@ -40,6 +40,7 @@ bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.
 	$(BIN)/python benchmarks/urlb.py
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
+	$(BIN)/python benchmarks/memory.py
 
 install: $(VENV)/.installed
 

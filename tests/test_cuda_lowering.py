@@ -1,8 +1,4 @@
-"""What can be said of a GPU without one: the programs that train lower for CUDA, on the device alone, in 32 bits.
-
-The lowered program is that of this installation: with JAX's CUDA plugin, which is not needed here, random bits are a
-kernel of that plugin.
-"""
+"""What can be said of a GPU without one: the programs that train lower for CUDA, on the device alone, in 32 bits."""
 
 import re
 
@@ -20,8 +16,6 @@ from skillscape.training.update import update_step
 from skillscape.types import EnvSpec
 
 STATES, IMAGES = EnvSpec((24,), 6, 20), EnvSpec((64, 64, 3), 6, 20)
-KERNELS = {"cu_threefry2x32_ffi"}
-"""Custom calls that the CUDA plugin serves on the device."""
 
 
 def ppo():
@@ -99,7 +93,7 @@ def program(request):
 def test_programs_that_train_lower_for_cuda_on_the_device_alone_and_in_32_bits(program):
     name, text = program
     assert doubles(text) == []
-    assert custom_calls(text) <= KERNELS
+    assert custom_calls(text) == set()
     # Each is the program that it is taken for.
     assert ("stablehlo.convolution" in text) == (name == "dreamer, convolutions")
     assert "stablehlo.dot_general" in text
@@ -110,7 +104,7 @@ def test_a_gpu_gets_convolutions(monkeypatch):
     assert conv.lowering() == "convolution"
 
 
-def test_the_check_sees_doubles_and_calls_to_the_host():
+def test_the_check_sees_doubles_calls_to_the_host_and_calls_of_libraries():
     with jax.enable_x64(True):
         assert doubles(lowered(lambda x: x * 2, np.ones(3)))
     assert doubles(lowered(lambda x: x * 2, np.ones(3, np.float32))) == []
@@ -119,6 +113,8 @@ def test_the_check_sees_doubles_and_calls_to_the_host():
     def hosted(x):
         return jax.pure_callback(np.sin, shape, x)
 
-    assert custom_calls(jax.jit(hosted).lower(shape).as_text()) - KERNELS
+    assert any("callback" in name for name in custom_calls(jax.jit(hosted).lower(shape).as_text()))
     with pytest.raises(ValueError, match="different from the lowering platform cuda"):
         lowered(hosted, shape)
+    # Orthogonal weights are a library call, which is why no program that trains contains an initialiser.
+    assert "cusolver_geqrf_ffi" in custom_calls(lowered(jnp.linalg.qr, jnp.ones((4, 4))))
