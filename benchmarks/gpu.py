@@ -1,7 +1,8 @@
 """One row for the table of docs/gpu.md: how fast the device of this machine trains.
 
-`python benchmarks/gpu.py` works on a CPU too. `--seeds 64` sets how many seeds one program trains, `--paper` adds the
-sizes of the papers (minutes on a CPU, and several gigabytes). Nothing is written; compile times are left out.
+`python benchmarks/gpu.py` works on a CPU too. `--seeds 64` sets how many seeds one program trains. `--paper` adds the
+sizes of the papers, for a GPU: on a CPU they take minutes, and images forty gigabytes. Nothing is written; compile times
+are left out.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=16, help="seeds that one program trains")
-    parser.add_argument("--paper", action="store_true", help="also measure the sizes of the papers")
+    parser.add_argument("--paper", action="store_true", help="also measure the sizes of the papers; for a GPU")
     given = parser.parse_args()
     device = jax.devices()[0]
     columns: dict[str, Any] = {
