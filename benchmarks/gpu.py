@@ -1,8 +1,8 @@
 """One row for the table of docs/gpu.md: how fast the device of this machine trains.
 
 `python benchmarks/gpu.py` works on a CPU too. `--seeds 64` sets how many seeds one program trains. `--paper` adds the
-sizes of the papers, for a GPU: on a CPU they take minutes, and images forty gigabytes. Nothing is written; compile times
-are left out.
+sizes of the papers, for a GPU: on a CPU they take minutes, and images forty gigabytes. Nothing is written. Compile
+times are left out.
 """
 
 import argparse
