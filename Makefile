@@ -41,6 +41,7 @@ bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.
 	$(BIN)/python benchmarks/sd3.py
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
+	$(BIN)/python benchmarks/memory.py
 
 install: $(VENV)/.installed
 

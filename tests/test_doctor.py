@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import pytest
 
 from skillscape import doctor
@@ -88,6 +89,70 @@ def test_a_version_that_does_not_fit_is_a_fault(drawing, monkeypatch):
     assert "4.0.0" in checks["mujoco"].detail
     assert not checks["dm_control"].ok
     assert "skillscape[urlb]" in checks["dm_control"].advice
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine with these devices of JAX, answer of nvidia-smi, device file, packages and choice of platform."""
+
+    def described(platform="cpu", smi=None, device=False, plugin=None, chosen=None):
+        file = tmp_path / "nvidia0"
+        if device:
+            file.touch()
+        monkeypatch.setattr(doctor, "NVIDIA_DEVICE", file)
+        kind = SimpleNamespace(platform=platform, device_kind="NVIDIA H100" if platform == "gpu" else "cpu")
+        monkeypatch.setattr(jax, "devices", lambda: [kind, kind])
+        monkeypatch.setattr(doctor.shutil, "which", lambda name: None if smi is None else f"/bin/{name}")
+        monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: smi)
+        monkeypatch.setattr(doctor, "_version", lambda name: "0.10.2" if name == plugin else None)
+        monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+        if chosen is not None:
+            monkeypatch.setenv("JAX_PLATFORMS", chosen)
+        return doctor._check_devices()
+
+    return described
+
+
+SMI = subprocess.CompletedProcess([], 0, "NVIDIA H100\nNVIDIA H100\n", "")
+NO_DRIVER = subprocess.CompletedProcess([], 9, "NVIDIA-SMI has failed", "")
+
+
+@pytest.mark.parametrize(("settings", "found"), [({"smi": SMI}, "NVIDIA H100"), ({"device": True}, "nvidia0")])
+def test_a_gpu_that_jax_does_not_use_is_told_with_the_line_to_install(machine, settings, found):
+    ok, detail, advice = machine(**settings)
+    assert ok
+    assert detail.startswith("2 × cpu (cpu), although there is a GPU (")
+    assert found in detail
+    assert f'pip install "jax[cuda13]{doctor.SUPPORTED["jax"]}"' in advice
+    assert [f"jax[cuda13]{doctor.SUPPORTED['jax']}"] == PROJECT["optional-dependencies"]["cuda"]
+
+
+def test_a_plugin_that_finds_no_gpu_is_not_installed_again(machine):
+    _, _, advice = machine(smi=SMI, plugin="jax-cuda12-plugin")
+    assert "jax-cuda12-plugin is installed but finds no GPU" in advice
+    assert "pip install" not in advice
+
+
+@pytest.mark.parametrize(
+    ("settings", "detail"),
+    [
+        ({"platform": "gpu", "smi": SMI}, "2 × NVIDIA H100 (gpu)"),
+        ({}, "2 × cpu (cpu)"),
+        ({"smi": NO_DRIVER}, "2 × cpu (cpu)"),
+        ({"smi": SMI, "chosen": "cpu"}, "2 × cpu (cpu), by JAX_PLATFORMS=cpu"),
+    ],
+)
+def test_without_a_gpu_or_with_one_in_use_there_is_no_advice(machine, settings, detail):
+    assert machine(**settings) == (True, detail, "")
+
+
+def test_an_nvidia_smi_that_hangs_is_no_answer(machine, monkeypatch):
+    def hang(*_, **__):
+        raise subprocess.TimeoutExpired([], 20)
+
+    machine(smi=SMI, device=True)
+    monkeypatch.setattr(doctor.subprocess, "run", hang)
+    assert "nvidia0" in doctor._check_devices()[1]
 
 
 def test_nothing_is_raised_whatever_breaks(drawing, monkeypatch):

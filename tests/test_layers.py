@@ -35,6 +35,7 @@ ROWS = (
     "configure",
     "evaluation",
     "launch",
+    "functional",
     "options",
     "api",
     "plugins",

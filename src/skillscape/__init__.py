@@ -14,7 +14,18 @@ from skillscape.envs.gymnasium_export import register as _register_mazes
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from skillscape.api import evaluate, finetune, load, load_seeds, pretrain, rollouts, summarise_runs, train
+    from skillscape.api import (
+        evaluate,
+        finetune,
+        load,
+        load_seeds,
+        pretrain,
+        pretraining_config,
+        rollouts,
+        summarise_runs,
+        train,
+        training_config,
+    )
     from skillscape.backbones.base import Backbone, VectorBackbone
     from skillscape.config import EvaluationConfig, RunConfig
     from skillscape.envs.base import EnvFamily, HostEnv, HostStep, JaxEnv, Timestep
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
     from skillscape.errors import UserError
     from skillscape.evaluation.evaluators import Evaluation
     from skillscape.evaluation.scoreboard import scoreboard
+    from skillscape.functional import make_train
     from skillscape.nets import MLP
     from skillscape.objectives.base import Objective, Scale
     from skillscape.optim import TrainState, adam, gradient_step
@@ -44,7 +56,18 @@ if TYPE_CHECKING:
 
 # Public names by module, loaded on first use, so that `import skillscape` and the plots do not import JAX.
 _MODULES = {
-    "api": ("evaluate", "finetune", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
+    "api": (
+        "evaluate",
+        "finetune",
+        "load",
+        "load_seeds",
+        "pretrain",
+        "pretraining_config",
+        "rollouts",
+        "summarise_runs",
+        "train",
+        "training_config",
+    ),
     "backbones.base": ("Backbone", "VectorBackbone"),
     "config": ("EvaluationConfig", "RunConfig"),
     "envs.base": ("EnvFamily", "HostEnv", "HostStep", "JaxEnv", "Timestep"),
@@ -52,6 +75,7 @@ _MODULES = {
     "errors": ("UserError",),
     "evaluation.evaluators": ("Evaluation",),
     "evaluation.scoreboard": ("scoreboard",),
+    "functional": ("make_train",),
     "nets": ("MLP",),
     "objectives.base": ("Objective", "Scale"),
     "optim": ("TrainState", "adam", "gradient_step"),
@@ -116,12 +140,15 @@ __all__ = [
     "load",
     "load_seeds",
     "make",
+    "make_train",
     "pretrain",
+    "pretraining_config",
     "register",
     "rollouts",
     "scoreboard",
     "summarise_runs",
     "train",
+    "training_config",
 ]
 
 

@@ -16,7 +16,14 @@ from skillscape.evaluation import evaluators
 from skillscape.evaluation.evaluators import Evaluation
 from skillscape.evaluation.summary import Summary, summarise_measured
 from skillscape.launch import launch
-from skillscape.options import FinetuneOptions, LaunchOptions, PretrainOptions, TrainOptions
+from skillscape.options import (
+    FinetuneOptions,
+    LaunchOptions,
+    PretrainOptions,
+    PretrainSettings,
+    TrainOptions,
+    TrainSettings,
+)
 from skillscape.training.callbacks import TensorBoard
 from skillscape.training.progress import Progress
 from skillscape.training.run import Run, run_folders
@@ -45,8 +52,8 @@ def pretrain(
     """Pre-train a method without task reward, in the folder ``out``.
 
     ``method``: a name of `skillscape methods`, or an ``Objective``; ``env``: an ID of `skillscape envs`; ``seeds``:
-    number of runs, in ``out``/seed_0, seed_1, … if several, returned as a list. ``options``: see ``PretrainOptions``,
-    ``TrainOptions`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
+    number of runs, in ``out``/seed_0, seed_1, … if several, returned as a list. ``options``: see ``PretrainSettings``,
+    ``TrainSettings`` and ``LaunchOptions``; the rest are fields of ``RunConfig``.
     """
     trust(env)
     overrides, launching = _split(options)
@@ -98,6 +105,18 @@ def finetune(
         configs.append(configure.finetuning_of(run, task, existing=existing, **overrides))
     runs = _launched(configs, out, launching, sources)
     return runs[0] if single else runs
+
+
+def pretraining_config(method: Method, env: str = "maze/square_a", **settings: Unpack[PretrainSettings]) -> RunConfig:
+    """The configuration that ``pretrain`` would train with these settings; ``make_train`` takes it."""
+    trust(env)
+    return configure.pretraining(method, env, **settings)
+
+
+def training_config(env: str, task: str | None = None, **settings: Unpack[TrainSettings]) -> RunConfig:
+    """The configuration that ``train`` would train with these settings; ``make_train`` takes it."""
+    trust(env)
+    return configure.from_scratch(env, task, **settings)
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,10 +3,12 @@
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from skillscape.envs.urlb.tasks import TASKS, domain_of
 
 INSTALL = 'run `pip install "skillscape[urlb]"`'
 RENDERING_TIMEOUT = 120.0
+GPU_TIMEOUT = 20.0
 
 SUPPORTED_PYTHON = (3, 11)
 SUPPORTED: dict[str, str] = {
@@ -25,6 +28,10 @@ SUPPORTED: dict[str, str] = {
     "gymnasium": ">=1.2,<2",
 }
 """Versions that the library is tested with, as the package asks for them."""
+
+CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+"""Packages with which JAX finds an NVIDIA GPU."""
+NVIDIA_DEVICE = Path("/dev/nvidia0")
 
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
 """Tested versions of the extra ``urlb``; the two packages only work in matching versions."""
@@ -130,10 +137,41 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _check_devices() -> tuple[bool, str, str]:
+    """The devices of JAX; an advice where it uses a CPU although there seems to be an NVIDIA GPU."""
     import jax
 
     devices = jax.devices()
-    return True, f"{len(devices)} × {devices[0].device_kind} ({devices[0].platform})", ""
+    kinds = sorted({device.device_kind for device in devices})
+    detail = f"{len(devices)} × {', '.join(kinds)} ({devices[0].platform})"
+    if devices[0].platform != "cpu":
+        return True, detail, ""
+    # The user's own choice, so whether there is a GPU does not matter.
+    if chosen := os.environ.get("JAX_PLATFORMS"):
+        return True, f"{detail}, by JAX_PLATFORMS={chosen}", ""
+    gpu = _nvidia_gpu()
+    if gpu is None:
+        return True, detail, ""
+    plugins = [plugin for plugin in CUDA_PLUGINS if _version(plugin) is not None]
+    advice = (
+        f"{plugins[0]} is installed but finds no GPU: update the NVIDIA driver, or see docs/gpu.md"
+        if plugins
+        else f'run `pip install "jax[cuda13]{SUPPORTED["jax"]}"` to use the GPU (cuda12 for older drivers)'
+    )
+    return True, f"{detail}, although there is a GPU ({gpu})", advice
+
+
+def _nvidia_gpu() -> str | None:
+    """The name of the first NVIDIA GPU, or the path of its device; None if there seems to be none."""
+    program = shutil.which("nvidia-smi")
+    if program is not None:
+        command = [program, "--query-gpu=name", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=GPU_TIMEOUT, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            done = None
+        if done is not None and done.returncode == 0 and done.stdout.strip():
+            return str(done.stdout.strip().splitlines()[0])
+    return str(NVIDIA_DEVICE) if NVIDIA_DEVICE.exists() else None
 
 
 def _check_maze() -> tuple[bool, str, str]:

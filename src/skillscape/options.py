@@ -23,7 +23,7 @@ class LaunchOptions(TypedDict, total=False):
     """Whether to print progress on standard error; on if not given."""
 
 
-class TrainOptions(LaunchOptions, total=False):
+class TrainSettings(TypedDict, total=False):
     """Settings of a run with a new agent; by default the preset's."""
 
     preset: str | None
@@ -38,7 +38,11 @@ class TrainOptions(LaunchOptions, total=False):
     copies: int
 
 
-class PretrainOptions(TrainOptions, total=False):
+class TrainOptions(TrainSettings, LaunchOptions, total=False):
+    """Settings of a run with a new agent, and options of launching it."""
+
+
+class PretrainSettings(TrainSettings, total=False):
     """Settings of a pre-training."""
 
     objective: Objective[Any] | Overrides | None
@@ -48,6 +52,10 @@ class PretrainOptions(TrainOptions, total=False):
     """Entries of the observation that are coordinates of the body, counted from 0; for gym/ID."""
     snapshots: tuple[int, ...] | None
     finetuning_steps: int | None
+
+
+class PretrainOptions(PretrainSettings, LaunchOptions, total=False):
+    """Settings of a pre-training, and options of launching it."""
 
 
 class FinetuneOptions(LaunchOptions, total=False):

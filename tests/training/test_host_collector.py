@@ -151,6 +151,33 @@ def test_going_back_is_to_before_the_newest_block(tmp_path):
         collector.close()
 
 
+def test_updates_of_a_block_overwrite_a_copy_of_its_state_and_never_what_acts_or_is_restored(tmp_path, monkeypatch):
+    compile_update, given = host_collector.compiled_update, []
+
+    def watched(backbone, objective, donate):
+        update = compile_update(backbone, objective, donate)
+        return lambda state, batch: given.append((donate, state)) or update(state, batch)
+
+    monkeypatch.setattr(host_collector, "compiled_update", watched)
+    run = opened(tmp_path / "run", a_config(backbone=Counter(update_every=2)))
+    collector = HostCollector(run, init_state(run.config, run.spec), None)
+    try:
+        while len(given) < 10:
+            before = collector.state
+            agent = [float(value) for value in before.agent]
+            collector.advance()
+            assert [float(value) for value in before.agent] == agent
+        assert all(donate and state.agent.updates.is_deleted() for donate, state in given)
+        assert float(collector.state.agent.updates) == len(given)
+    finally:
+        collector.close()
+
+
+def test_a_block_of_one_update_copies_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_collector, "copied", None)
+    train(tmp_path / "run", a_config(backbone=Counter(update_every=10), snapshots=()))
+
+
 # What is refused
 
 

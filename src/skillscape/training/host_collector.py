@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from functools import cache
 from typing import Any, NamedTuple, final
 
 import jax
@@ -18,17 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 
-from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig, flag_at_most
 from skillscape.envs.base import HostEnv
 from skillscape.errors import EnvFault, UserError
-from skillscape.objectives.base import Objective
 from skillscape.replay import EpisodeIndex, Replay, ReplaySnapshot, Trajectory
 from skillscape.training.episodes import Episode, EpisodeRecord, RunnerSnapshot, with_rows
 from skillscape.training.policy import compiled_act
 from skillscape.training.positions import Visited
 from skillscape.training.run import KEPT_CHECKPOINTS, Run, selected_skill
 from skillscape.training.state import Collector, RunState, unfit
+from skillscape.training.update import compiled_update, copied
 from skillscape.types import EnvSpec, Metrics
 
 BLOCK = 10
@@ -36,23 +34,6 @@ BLOCK = 10
 LOG_EVERY = 1_000
 ENOUGH_EPISODES = 20
 """Number of complete episodes after which it is an error that none is long enough to learn from."""
-
-
-def update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
-    """One update as a pure function: (state, batch) → (state, metrics)."""
-
-    def update(state: RunState, batch: Any) -> tuple[RunState, Metrics]:  # noqa: ANN401  the backbone's own type
-        key, learn_key = jax.random.split(state.key)
-        agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, batch, learn_key)
-        return RunState(key, agent, objective_state, state.step), metrics
-
-    return update
-
-
-@cache
-def compiled_update(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
-    """The compiled update, shared by runs of equal settings."""
-    return jax.jit(update_step(backbone, objective))
 
 
 class EnvRunner:
@@ -241,7 +222,6 @@ class HostCollector(Collector):
             self._replay = _replay(run, envs[0].spec, fresh=metadata is None)
             self._runner = EnvRunner(self._config, envs, self._replay)
             self._pool = stack.enter_context(ThreadPoolExecutor(1))
-            self._update = compiled_update(self._config.backbone, self._config.reward)
             self.state = state
             self.step = 0
             self.skill = self._runner.initial_skill
@@ -311,13 +291,17 @@ class HostCollector(Collector):
     def _learn(self, state: RunState, updates: int, episode_index: EpisodeIndex) -> tuple[RunState, Metrics]:
         metrics, config = self._metrics, self._config
         fixed_skill = self.skill if config.strategy.needs_warmup_data else None
+        # Several updates overwrite a copy: the state of the block's start still acts, and ``rewind`` restores it.
+        donate = updates > 1
+        state = copied(state) if donate else state
+        update = compiled_update(config.backbone, config.reward, donate)
         for _ in range(updates):
             batch = config.backbone.sample(self._replay, episode_index, config.reward.updates_per_step, fixed_skill)
             if batch is None:
                 self._check_lengths(episode_index)
                 break
             # Dispatch is asynchronous: the next batch is sampled during this update.
-            state, metrics = self._update(state, batch)
+            state, metrics = update(state, batch)
         jax.block_until_ready(state.key)
         return state, metrics
 

@@ -26,8 +26,13 @@ class RunState(NamedTuple):
 
 def init_state(config: RunConfig, spec: EnvSpec) -> RunState:
     """The state at step 0. Not compiled: see ``nets.orthogonal``."""
+    return state_of_key(config, spec, jax.random.key(config.seed))
+
+
+def state_of_key(config: RunConfig, spec: EnvSpec, key: RandomKey) -> RunState:
+    """The state at step 0, with a random key in place of the configuration's seed."""
     objective, backbone = config.reward, config.backbone
-    key, agent_key, objective_key = jax.random.split(jax.random.key(config.seed), 3)
+    key, agent_key, objective_key = jax.random.split(key, 3)
     agent = backbone.init(agent_key, spec, objective)
     if config.strategy.uses_controller:
         agent = backbone.with_controller(agent, jax.random.fold_in(agent_key, 1), spec, objective.skills.width)
