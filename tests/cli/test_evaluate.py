@@ -124,7 +124,8 @@ def test_a_trained_method_is_measured_as_json(capsys, trained, method):
 def test_a_trained_method_is_drawn(capsys, trained, tmp_path, method):
     printed = shown(capsys, "plot", trained(method), "--out", tmp_path).splitlines()
     density = [] if method == "cic" else ["density.png"]
-    names = ["trajectories.png", "visitation.png", *density, "evaluation.png", "metrics.png"]
+    routing = ["routing.png"] if method == "sd3" else []
+    names = ["trajectories.png", "visitation.png", *density, "evaluation.png", "metrics.png", *routing]
     assert printed == [str(tmp_path / name) for name in names]
     assert all(Path(path).read_bytes().startswith(b"\x89PNG") for path in printed)
 

@@ -1,6 +1,7 @@
 """Figures of runs: learning curves, routing weights; trajectories, visitation and densities in mazes, else paths."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ def draw_runs(runs: Sequence[Run], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         paths = [] if layout is None or runs[0].config.task is not None else _draw_skills(runs, layout, folder)
         paths += _draw_paths(runs, folder)
-        paths += _draw_curves(runs, folder) + _draw_routing(runs[0], folder / "routing.png")
+        paths += _draw_curves(runs, folder) + _draw_routing(runs, folder / "routing.png")
     if not paths:
         raise UserError(f"{runs[0].folder} has logged nothing that can be drawn; train it further with --resume.")
     return paths
@@ -105,17 +106,20 @@ def _draw_curves(runs: Sequence[Run], folder: Path) -> list[Path]:
     return paths
 
 
-def _draw_routing(run: Run, path: Path) -> list[Path]:
-    """The routing weights of each skill, for methods with modules; nothing before the first snapshot."""
-    objective = run.config.objective
-    if objective is None or run.config.task is not None or not run.trained_steps:
-        return []
-    weights = objective.routing_weights(run.snapshot().objective)
-    if not weights:
-        return []
-    title = f"Routing weights of each skill ({run.config.label}, seed {run.config.seed})"
-    routing_figure({name: np.asarray(values) for name, values in weights.items()}, path, title)
-    return [path]
+def _draw_routing(runs: Sequence[Run], path: Path) -> list[Path]:
+    """The routing weights of each skill, for methods with modules, of the first seed with a readable snapshot."""
+    for run in runs:
+        objective = run.config.objective
+        if objective is None or run.config.task is not None or not run.trained_steps:
+            continue
+        # A damaged snapshot does not stop the figures that need none.
+        with suppress(UserError):
+            weights = objective.routing_weights(run.snapshot().objective)
+            if weights:
+                title = f"Routing weights of each skill ({run.config.label}, seed {run.config.seed})"
+                routing_figure({name: np.asarray(values) for name, values in weights.items()}, path, title)
+            return [path] if weights else []
+    return []
 
 
 def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:
