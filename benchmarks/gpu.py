@@ -16,8 +16,8 @@ from batches import random_batch
 from timing import seconds
 
 from skillscape import make_train, pretraining_config
+from skillscape.training.host_collector import compiled_update, copied
 from skillscape.training.state import init_state
-from skillscape.training.update import compiled_update, copied
 from skillscape.types import EnvSpec
 
 SPECS = {"walker": EnvSpec((24,), 6, 1000), "walker-pixels": EnvSpec((64, 64, 3), 6, 500)}

@@ -16,8 +16,8 @@ import jax
 from batches import random_batch
 
 from skillscape import conv, make_train, pretraining_config
+from skillscape.training.host_collector import compiled_update
 from skillscape.training.state import init_state
-from skillscape.training.update import compiled_update
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
 

@@ -36,8 +36,8 @@ from skillscape.experiments.paper.pixels import Pixels
 from skillscape.launch import enable_compilation_cache
 from skillscape.objectives import trainable
 from skillscape.training.callbacks import Callback
+from skillscape.training.host_collector import update_step
 from skillscape.training.state import init_state
-from skillscape.training.update import update_step
 from skillscape.types import EnvSpec, Transitions
 
 PATH = Path(__file__).parents[1] / "src" / "skillscape" / "experiments" / "data" / "rates.json"

@@ -25,8 +25,8 @@ from skillscape.envs.registry import host_env
 from skillscape.envs.urlb.tasks import DOMAINS
 from skillscape.objectives import trainable
 from skillscape.replay import Replay
+from skillscape.training.host_collector import update_step
 from skillscape.training.state import init_state
-from skillscape.training.update import update_step
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
 

@@ -32,7 +32,6 @@ CHECKED = (
     "training.host_collector",
     "training.state",
     "training.trainer",
-    "training.update",
     "evaluation.rollouts",
 )
 install_import_hook([f"skillscape.{name}" for name in CHECKED], "strict.checked")

@@ -10,9 +10,9 @@ import pytest
 import skillscape
 from skillscape import conv
 from skillscape.replay import Replay
+from skillscape.training.host_collector import update_step
 from skillscape.training.jit_collector import iteration
 from skillscape.training.state import init_state
-from skillscape.training.update import update_step
 from skillscape.types import EnvSpec
 
 STATES, IMAGES = EnvSpec((24,), 6, 20), EnvSpec((64, 64, 3), 6, 20)

@@ -12,6 +12,7 @@ from counting import Compass, Counter, contents, iterate, maze_config, measure, 
 from skillscape import backbones
 from skillscape.replay import Replay
 from skillscape.training import host_collector, trainer
+from skillscape.training import run as run_module
 from skillscape.training.callbacks import Callback
 from skillscape.training.run import Run
 from skillscape.training.trainer import stop_requested
@@ -144,7 +145,7 @@ def watched(monkeypatch, tmp_path):
             seen.measured.append((step, int(params.updates)))
             return measure(run, params, skill, step)
 
-        monkeypatch.setattr(host_collector, "Replay", Watched)
+        monkeypatch.setattr(run_module, "Replay", Watched)
         run = train(tmp_path / f"run{len(list(tmp_path.iterdir()))}", config, evaluate)
         return run, seen
 

@@ -25,6 +25,7 @@ from counting import (
 from skillscape.errors import EnvFault, UserError
 from skillscape.replay import Replay
 from skillscape.training import host_collector
+from skillscape.training import run as run_module
 from skillscape.training.host_collector import HostCollector
 from skillscape.training.log import read_metrics
 from skillscape.training.state import init_state
@@ -228,7 +229,7 @@ def test_environments_are_closed_where_a_run_cannot_begin(tmp_path, monkeypatch,
     collector.close()
     del closed[:]
     if when == "made":
-        monkeypatch.setattr(host_collector, "Replay", _no_room)
+        monkeypatch.setattr(run_module, "Replay", _no_room)
     else:
         monkeypatch.setattr(toys.Toy, "step", _broken)
     with pytest.raises((EnvFault, UserError), match="no room" if when == "made" else "ZeroDivisionError"):

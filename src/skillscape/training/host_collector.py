@@ -6,10 +6,10 @@ which of them was faster, and a checkpoint taken between two blocks is the whole
 """
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import cache
 from typing import Any, NamedTuple, final
 
 import jax
@@ -17,17 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 
+from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig, flag_at_most
 from skillscape.envs.base import HostEnv
 from skillscape.errors import EnvFault, UserError
+from skillscape.objectives.base import Objective
 from skillscape.replay import EpisodeIndex, Replay, ReplaySnapshot, Trajectory
 from skillscape.training.episodes import Episode, EpisodeRecord, RunnerSnapshot, with_rows
 from skillscape.training.policy import compiled_act
 from skillscape.training.positions import Visited
-from skillscape.training.run import KEPT_CHECKPOINTS, Run, selected_skill
+from skillscape.training.run import Run, selected_skill
 from skillscape.training.state import Collector, RunState, unfit
-from skillscape.training.update import compiled_update, copied
-from skillscape.types import EnvSpec, Metrics
+from skillscape.types import Metrics
 
 BLOCK = 10
 """Environment steps of a block, or a few more with several copies: the maximum lag of the acting policy."""
@@ -219,7 +220,7 @@ class HostCollector(Collector):
         self._run, self._config = run, run.config
         with ExitStack() as stack:
             envs = [stack.enter_context(closing(self._config.host_env())) for _ in range(self._config.copies)]
-            self._replay = _replay(run, envs[0].spec, fresh=metadata is None)
+            self._replay = run.replay(envs[0].spec, fresh=metadata is None)
             self._runner = EnvRunner(self._config, envs, self._replay)
             self._pool = stack.enter_context(ThreadPoolExecutor(1))
             self.state = state
@@ -361,22 +362,28 @@ class HostCollector(Collector):
         self._stack.close()
 
 
-def _replay(run: Run, spec: EnvSpec, *, fresh: bool) -> Replay:
-    """The run's buffer; without a checkpoint, leftover files of a killed run are deleted."""
-    config = run.config
-    schedule = config.backbone.schedule
-    folder = run.folder / "replay"
-    if fresh:
-        shutil.rmtree(folder, ignore_errors=True)
-    return Replay(
-        spec,
-        config.reward.skills.width,
-        # A closing row per episode at most doubles the rows of a short run.
-        capacity=min(schedule.capacity, 2 * config.steps),
-        nstep=schedule.nstep,
-        discount=schedule.discount,
-        seed=config.seed,
-        # Two intervals between checkpoints, so that both kept checkpoints can be restored, and the unfinished episodes.
-        slack=2 * KEPT_CHECKPOINTS * config.evaluation.every + (config.copies - 1) * (spec.horizon + 1),
-        folder=folder,
-    )
+def update_step(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Any:  # noqa: ANN401
+    """One update as a pure function: (state, batch) → (state, metrics)."""
+
+    def update(state: RunState, batch: Any) -> tuple[RunState, Metrics]:  # noqa: ANN401  the backbone's own type
+        key, learn_key = jax.random.split(state.key)
+        agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, batch, learn_key)
+        return RunState(key, agent, objective_state, state.step), metrics
+
+    return update
+
+
+@cache
+def compiled_update(backbone: Backbone[Any, Any], objective: Objective[Any], donate: bool) -> Any:  # noqa: ANN401
+    """The compiled update, shared by runs of equal settings.
+
+    With ``donate`` it overwrites the state that it is given, which cannot be read afterwards.
+    """
+    return jax.jit(update_step(backbone, objective), donate_argnums=0 if donate else ())
+
+
+@jax.jit
+def copied(state: RunState) -> RunState:
+    """The state in buffers of its own, no two leaves sharing one."""
+    copy: RunState = jax.tree.map(jnp.copy, state)
+    return copy

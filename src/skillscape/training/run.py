@@ -15,7 +15,7 @@ from skillscape.backbones.widening import widened
 from skillscape.config import RunConfig
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
-from skillscape.replay import Trajectory
+from skillscape.replay import Replay, Trajectory
 from skillscape.training.checkpoint import (
     checkpoint_folder,
     checkpoints,
@@ -212,6 +212,24 @@ class Run:
         """Save the pre-trained state of the objective with a fine-tuning, for methods that infer a skill."""
         if not (self.folder / "model").exists():
             save_tree(self.folder / "model", objective_state, without="opt_state")
+
+    def replay(self, spec: EnvSpec, *, fresh: bool) -> Replay:
+        """The replay buffer of the run; if ``fresh``, leftover files of a killed run are deleted."""
+        config, schedule, folder = self.config, self.config.backbone.schedule, self.folder / "replay"
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Replay(
+            spec,
+            config.reward.skills.width,
+            # A closing row per episode at most doubles the rows of a short run.
+            capacity=min(schedule.capacity, 2 * config.steps),
+            nstep=schedule.nstep,
+            discount=schedule.discount,
+            seed=config.seed,
+            # Two intervals between checkpoints, so that both kept checkpoints can be restored, and unfinished episodes.
+            slack=2 * KEPT_CHECKPOINTS * config.evaluation.every + (config.copies - 1) * (spec.horizon + 1),
+            folder=folder,
+        )
 
     def model(self) -> Any:  # noqa: ANN401
         """The objective state that ``keep_model`` saved."""
