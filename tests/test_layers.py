@@ -32,6 +32,8 @@ ROWS = (
     "config",
     "presets",
     "training",
+    "skill_env",
+    "skill_control",
     "configure",
     "evaluation",
     "launch",

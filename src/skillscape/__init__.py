@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skillscape.objectives.base import Objective, Scale
     from skillscape.optim import TrainState, adam, gradient_step
     from skillscape.plugins import register
+    from skillscape.skill_env import SkillEnv
     from skillscape.skills import Box, Discrete, NoSkill, SignedBox, SkillSpace, Sphere
     from skillscape.training.callbacks import Callback, TensorBoard, WeightsAndBiases
     from skillscape.training.policy import Policy
@@ -56,6 +57,7 @@ _MODULES = {
     "objectives.base": ("Objective", "Scale"),
     "optim": ("TrainState", "adam", "gradient_step"),
     "plugins": ("register",),
+    "skill_env": ("SkillEnv",),
     "skills": ("Box", "Discrete", "NoSkill", "SignedBox", "SkillSpace", "Sphere"),
     "training.callbacks": ("Callback", "TensorBoard", "WeightsAndBiases"),
     "training.policy": ("Policy",),
@@ -99,6 +101,7 @@ __all__ = [
     "Schedule",
     "Sequences",
     "SignedBox",
+    "SkillEnv",
     "SkillSpace",
     "Spec",
     "Sphere",
