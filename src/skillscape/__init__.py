@@ -14,13 +14,14 @@ from skillscape.envs.gymnasium_export import register as _register_mazes
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from skillscape.api import evaluate, finetune, load, load_seeds, pretrain, rollouts, summarise_runs, train
+    from skillscape.api import evaluate, finetune, goals, load, load_seeds, pretrain, rollouts, summarise_runs, train
     from skillscape.backbones.base import Backbone, VectorBackbone
     from skillscape.config import EvaluationConfig, RunConfig
     from skillscape.envs.base import EnvFamily, HostEnv, HostStep, JaxEnv, Timestep
     from skillscape.envs.gymnasium_export import make
     from skillscape.errors import UserError
     from skillscape.evaluation.evaluators import Evaluation
+    from skillscape.evaluation.goals import GoalReaching
     from skillscape.evaluation.scoreboard import scoreboard
     from skillscape.nets import MLP
     from skillscape.objectives.base import Objective, Scale
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 
 # Public names by module, loaded on first use, so that `import skillscape` and the plots do not import JAX.
 _MODULES = {
-    "api": ("evaluate", "finetune", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
+    "api": ("evaluate", "finetune", "goals", "load", "load_seeds", "pretrain", "rollouts", "summarise_runs", "train"),
     "backbones.base": ("Backbone", "VectorBackbone"),
     "config": ("EvaluationConfig", "RunConfig"),
     "envs.base": ("EnvFamily", "HostEnv", "HostStep", "JaxEnv", "Timestep"),
     "envs.gymnasium_export": ("make",),
     "errors": ("UserError",),
     "evaluation.evaluators": ("Evaluation",),
+    "evaluation.goals": ("GoalReaching",),
     "evaluation.scoreboard": ("scoreboard",),
     "nets": ("MLP",),
     "objectives.base": ("Objective", "Scale"),
@@ -86,6 +88,7 @@ __all__ = [
     "Evaluation",
     "EvaluationConfig",
     "Experience",
+    "GoalReaching",
     "HostEnv",
     "HostStep",
     "JaxEnv",
@@ -115,6 +118,7 @@ __all__ = [
     "adam",
     "evaluate",
     "finetune",
+    "goals",
     "gradient_step",
     "load",
     "load_seeds",

@@ -14,6 +14,7 @@ from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
 from skillscape.evaluation import evaluators
 from skillscape.evaluation.evaluators import Evaluation
+from skillscape.evaluation.goals import GoalReaching, reach_goals
 from skillscape.evaluation.summary import Summary, summarise_measured
 from skillscape.launch import launch
 from skillscape.options import FinetuneOptions, LaunchOptions, PretrainOptions, TrainOptions
@@ -144,6 +145,28 @@ def evaluate(
     trust(task or "")
     return evaluators.evaluate(
         load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, seed=seed
+    )
+
+
+def goals(
+    source: Source,
+    *,
+    number: int | None = None,
+    goal_range: float | None = None,
+    within: Sequence[float] | None = None,
+    episodes: int = 1,
+    explore: bool = False,
+    seed: int = 0,
+) -> GoalReaching:
+    """Zero-shot goal reaching of a pre-training; see ``evaluation.goals.reach_goals``."""
+    return reach_goals(
+        load(source),
+        number=number,
+        goal_range=goal_range,
+        within=within,
+        episodes=episodes,
+        explore=explore,
+        seed=seed,
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from skillscape.cli.evaluate import evaluate_command, plot_command
+from skillscape.cli.goals import goals_command
 from skillscape.cli.info import backbones_command, doctor_command, envs_command, methods_command
 from skillscape.cli.plugins import load_plugins
 from skillscape.cli.report import report_command
@@ -30,6 +31,7 @@ Unsupervised skill discovery: pre-train an agent without task reward, fine-tune 
   finetune RUN        fine-tune skills on a task       skillscape finetune runs/sd3-walker --task walker_walk
   train               learn a task from scratch        skillscape train --env walker --task walker_walk
   evaluate RUN        measure the skills of a run      skillscape evaluate runs/sd3 --json
+  goals RUN           zero-shot goal reaching          skillscape goals runs/metra-ant
   plot RUN            figures of a run                 skillscape plot runs/sd3
   video RUN           videos of the skills of a run    skillscape video runs/sd3-walker
   report RUNS…        HTML report on many runs         skillscape report runs --out report
@@ -111,6 +113,7 @@ def _dispatch(arguments: list[str]) -> None:
         "finetune": finetune_command,
         "train": train_command,
         "evaluate": evaluate_command,
+        "goals": goals_command,
         "plot": plot_command,
         "video": video_command,
         "report": report_command,
