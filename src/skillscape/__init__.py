@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from skillscape.envs.gymnasium_export import register as _register_mazes
+from skillscape.registry import name_module as _name_module
 
 __version__ = "0.1.0"
 
@@ -141,3 +142,5 @@ def __getattr__(name: str) -> object:
 
 # Gymnasium reads no entry points, so importing this package registers its environments (without importing JAX).
 _register_mazes()
+# The family skills/RUN loads a policy, so it is above the other families and not in their folder.
+_name_module("skillscape.env_families", "skillscape.skill_control")
