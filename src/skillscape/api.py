@@ -139,12 +139,13 @@ def evaluate(
     task: str | None = None,
     episodes: int | None = None,
     coverage_episodes: int | None = None,
+    infer: int | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Measure the newest policy of a run; see ``evaluation.evaluators.evaluate``."""
     trust(task or "")
     return evaluators.evaluate(
-        load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, seed=seed
+        load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, infer=infer, seed=seed
     )
 
 
