@@ -232,6 +232,8 @@ def test_several_seeds_have_a_controller_each(tmp_path):
     with pytest.raises(UserError, match="holds 2 seeds; give one of them"):
         make_env(f"skills/{tmp_path / 'source'}", "reach")
     out = tmp_path / "control"
-    main(["control", str(tmp_path / "source"), "--preset", "smoke", "--steps", "5000", "--out", str(out)])
+    arguments = ["--preset", "smoke", "--steps", "5000", "--out", str(out), "--scratch"]
+    main(["control", str(tmp_path / "source"), *arguments])
     assert [run.config.seed for run in skillscape.load_seeds(out)] == [1, 2]
+    assert [run.config.seed for run in skillscape.load_seeds(tmp_path / "control-scratch")] == [1, 2]
     assert family_of("skills/runs/a/seed_1").folder_name("skills/runs/a/seed_1") == "a-seed_1"

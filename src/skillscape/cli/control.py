@@ -104,7 +104,8 @@ def control_command(arguments: list[str]) -> None:
     for (place, base), run in zip(bases, sources, strict=True):
         config = replace(base, **changes)
         train_runs([config], options, place, "`skillscape evaluate {}`")
-        _baseline(config, run.config, options, place)
+        beside = out.with_name(f"{out.name}-scratch")
+        _baseline(config, run.config, options, beside / place.name if several else beside)
 
 
 def _baseline(config: Any, pretrained: Any, options: Any, out: Path) -> None:  # noqa: ANN401  RunConfigs, ControlOptions
@@ -112,7 +113,6 @@ def _baseline(config: Any, pretrained: Any, options: Any, out: Path) -> None:  #
     from skillscape.configure import from_scratch
 
     steps = config.steps * config.env_kwargs["hold"]
-    scratch = out.with_name(f"{out.name}-scratch")
     if options.scratch:
         base = from_scratch(
             pretrained.env,
@@ -123,7 +123,7 @@ def _baseline(config: Any, pretrained: Any, options: Any, out: Path) -> None:  #
             seed=config.seed,
             env_kwargs=pretrained.env_kwargs,
         )
-        train_runs([base], options, scratch, "`skillscape evaluate {}`")
+        train_runs([base], options, out, "`skillscape evaluate {}`")
         return
     kwargs = " ".join(f"{name}={value!r}" for name, value in pretrained.env_kwargs.items())
     arguments = {
@@ -134,7 +134,7 @@ def _baseline(config: Any, pretrained: Any, options: Any, out: Path) -> None:  #
         "--env.kwargs": kwargs,
         "--seed": config.seed,
         "--steps": steps,
-        "--out": scratch,
+        "--out": out,
     }
     told = " ".join(f"{flag} {value}" for flag, value in arguments.items() if value not in (None, ""))
     print(f"from scratch, with the same environment steps: skillscape train {told}", file=sys.stderr)
