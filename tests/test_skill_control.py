@@ -237,3 +237,22 @@ def test_several_seeds_have_a_controller_each(tmp_path):
     assert [run.config.seed for run in skillscape.load_seeds(out)] == [1, 2]
     assert [run.config.seed for run in skillscape.load_seeds(tmp_path / "control-scratch")] == [1, 2]
     assert family_of("skills/runs/a/seed_1").folder_name("skills/runs/a/seed_1") == "a-seed_1"
+
+
+def test_a_controller_never_replaces_the_run_whose_skills_it_chooses(runs, capsys):
+    run = runs()
+    with pytest.raises(SystemExit):
+        main(["control", str(run.folder), "--task", "reach", "--out", str(run.folder), "--force"])
+    assert "overlaps its pre-training" in capsys.readouterr().err
+    assert Run(run.folder).trained_steps == 2_000
+
+
+def test_a_folder_is_named_after_the_task(runs, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("skillscape.launch.train", lambda *_arguments, **_options: None)
+    for env in ("maze/square_a", TOY):
+        main(["control", str(runs("diayn", env).folder), "--preset", "smoke", "--steps", "5000"])
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        "diayn-square_a-reach-control",
+        "diayn-toys-Toy-v0-control",
+    ]

@@ -60,15 +60,16 @@ def control_command(arguments: list[str]) -> None:
     """Train a controller over the skills of each seed of a pre-training."""
     from skillscape.api import load_seeds
     from skillscape.configure import controlling, existing_config
+    from skillscape.launch import check_apart
     from skillscape.training.run import run_folders
 
     generic: Any = ControlOptions
-    folder = positional(arguments, CONTROL_SWITCHES)
-    if folder is None:
+    given_run = positional(arguments, CONTROL_SWITCHES)
+    if given_run is None:
         if {"-h", "--help"} & {*arguments}:
             tyro.cli(generic[NoSettings, NoSettings], args=["--help"], prog="skillscape control")
         raise UserError("No run given; name a pre-training, for example `skillscape control runs/metra-ant`.")
-    source = Path(folder)
+    source = Path(given_run)
     allow_run(source, value_of(arguments, "--env", "") or None)
     sources = load_seeds(source)
     several = run_folders(source) != [source]
@@ -76,10 +77,12 @@ def control_command(arguments: list[str]) -> None:
     given = value_of(arguments, "--task", "") or (first.family.tasks(first.env)[0] if helping else None)
     given_out, resume = value_of(arguments, "--out", ""), "--resume" in arguments
     task = first.named_task(given or (_resumed_task(Path(given_out)) if resume and given_out else None))
-    out = Path(given_out or Path("runs") / f"{first.method}-{as_folder(task, first)}-control")
+    place = first.family.folder_name(first.env) if task == first.env else as_folder(task, first)
+    out = Path(given_out or Path("runs") / f"{first.method}-{place}-control")
+    check_apart(out, sources)
     bases = []
     for run in sources:
-        place = out / f"seed_{run.config.seed}" if several else out
+        folder = out / f"seed_{run.config.seed}" if several else out
         base = controlling(
             run,
             task,
@@ -87,9 +90,9 @@ def control_command(arguments: list[str]) -> None:
             preset=value_of(arguments, "--preset", "") or None,
             backbone=value_of(arguments, "--backbone", "") or None,
             steps=_number(arguments, "--steps"),
-            existing=existing_config(place) if resume else None,
+            existing=existing_config(folder) if resume else None,
         )
-        bases.append((place, replace(base, seed=run.config.seed)))
+        bases.append((folder, replace(base, seed=run.config.seed)))
     options = tyro.cli(
         generic[type(bases[0][1].backbone), type(bases[0][1].evaluation)],
         args=arguments,
@@ -101,11 +104,11 @@ def control_command(arguments: list[str]) -> None:
     changes = {"backbone": options.settings, "evaluation": options.evaluation}
     if options.seed is not None:
         changes["seed"] = options.seed
-    for (place, base), run in zip(bases, sources, strict=True):
+    for (folder, base), run in zip(bases, sources, strict=True):
         config = replace(base, **changes)
-        train_runs([config], options, place, "`skillscape evaluate {}`")
+        train_runs([config], options, folder, "`skillscape evaluate {}`")
         beside = out.with_name(f"{out.name}-scratch")
-        _baseline(config, run.config, options, beside / place.name if several else beside)
+        _baseline(config, run.config, options, beside / folder.name if several else beside)
 
 
 def _baseline(config: Any, pretrained: Any, options: Any, out: Path) -> None:  # noqa: ANN401  RunConfigs, ControlOptions
