@@ -32,6 +32,8 @@ ROWS = (
     "config",
     "presets",
     "training",
+    "skill_env",
+    "skill_control",
     "configure",
     "evaluation",
     "launch",
@@ -56,8 +58,9 @@ PLOTS_MAY_IMPORT = (
     "evaluation.summary",
     "plots",
 )
-# `import skillscape` names the interface for type checkers, loads it on first use, and makes mazes known to Gymnasium.
-PACKAGE_MAY_IMPORT = ("envs.gymnasium_export",)
+# `import skillscape` names the interface for type checkers, loads it on first use, makes mazes known to Gymnasium, and
+# names the family of environments that is above the others.
+PACKAGE_MAY_IMPORT = ("envs.gymnasium_export", "registry")
 # Gymnasium asks its environments to call super().reset(seed=seed).
 SUPER_IN = ("envs/gymnasium_export.py",)
 MAY_TELL_FAMILIES = ("envs/",)

@@ -153,3 +153,14 @@ def test_an_objective_of_the_user_is_registered_by_a_decorator():
 
     assert objectives()["mine"] is Mine
     assert "sd3" in objectives()
+
+
+def test_a_named_module_is_loaded_when_the_registry_is_first_used(zoo, monkeypatch):
+    monkeypatch.setattr(module, "_later", {})
+    module.name_module("zoo.animals", "plugins")
+    module.name_module("zoo.animals", "plugins")
+    module.name_module("zoo.plants", "broken")
+    assert "plugins" not in sys.modules
+    # Its own classes, not those it imports.
+    assert zoo()["eel"].__module__ == "plugins"
+    assert list(zoo()) == ["cat", "dog", "eel"]

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from skillscape.envs.gymnasium_export import register as _register_mazes
+from skillscape.registry import name_module as _name_module
 
 __version__ = "0.1.0"
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from skillscape.api import (
         evaluate,
         finetune,
+        goals,
         load,
         load_seeds,
         pretrain,
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     from skillscape.envs.gymnasium_export import make
     from skillscape.errors import UserError
     from skillscape.evaluation.evaluators import Evaluation
+    from skillscape.evaluation.goals import GoalReaching
     from skillscape.evaluation.scoreboard import scoreboard
     from skillscape.functional import make_train
     from skillscape.nets import MLP
     from skillscape.objectives.base import Objective, Scale
     from skillscape.optim import TrainState, adam, gradient_step
     from skillscape.plugins import register
+    from skillscape.skill_env import SkillEnv
     from skillscape.skills import Box, Discrete, NoSkill, SignedBox, SkillSpace, Sphere
     from skillscape.training.callbacks import Callback, TensorBoard, WeightsAndBiases
     from skillscape.training.policy import Policy
@@ -59,6 +63,7 @@ _MODULES = {
     "api": (
         "evaluate",
         "finetune",
+        "goals",
         "load",
         "load_seeds",
         "pretrain",
@@ -74,12 +79,14 @@ _MODULES = {
     "envs.gymnasium_export": ("make",),
     "errors": ("UserError",),
     "evaluation.evaluators": ("Evaluation",),
+    "evaluation.goals": ("GoalReaching",),
     "evaluation.scoreboard": ("scoreboard",),
     "functional": ("make_train",),
     "nets": ("MLP",),
     "objectives.base": ("Objective", "Scale"),
     "optim": ("TrainState", "adam", "gradient_step"),
     "plugins": ("register",),
+    "skill_env": ("SkillEnv",),
     "skills": ("Box", "Discrete", "NoSkill", "SignedBox", "SkillSpace", "Sphere"),
     "training.callbacks": ("Callback", "TensorBoard", "WeightsAndBiases"),
     "training.policy": ("Policy",),
@@ -108,6 +115,7 @@ __all__ = [
     "Evaluation",
     "EvaluationConfig",
     "Experience",
+    "GoalReaching",
     "HostEnv",
     "HostStep",
     "JaxEnv",
@@ -123,6 +131,7 @@ __all__ = [
     "Schedule",
     "Sequences",
     "SignedBox",
+    "SkillEnv",
     "SkillSpace",
     "Spec",
     "Sphere",
@@ -136,6 +145,7 @@ __all__ = [
     "adam",
     "evaluate",
     "finetune",
+    "goals",
     "gradient_step",
     "load",
     "load_seeds",
@@ -161,3 +171,5 @@ def __getattr__(name: str) -> object:
 
 # Gymnasium reads no entry points, so importing this package registers its environments (without importing JAX).
 _register_mazes()
+# The family skills/RUN loads a policy, so it is above the other families and not in their folder.
+_name_module("skillscape.env_families", "skillscape.skill_control")

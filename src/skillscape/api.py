@@ -14,10 +14,12 @@ from skillscape.envs.gymnasium_modules import trust
 from skillscape.errors import UserError
 from skillscape.evaluation import evaluators
 from skillscape.evaluation.evaluators import Evaluation
+from skillscape.evaluation.goals import GoalReaching, reach_goals
 from skillscape.evaluation.summary import Summary, summarise_measured
 from skillscape.launch import launch
 from skillscape.options import (
     FinetuneOptions,
+    GoalOptions,
     LaunchOptions,
     PretrainOptions,
     PretrainSettings,
@@ -157,13 +159,19 @@ def evaluate(
     task: str | None = None,
     episodes: int | None = None,
     coverage_episodes: int | None = None,
+    infer: int | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Measure the newest policy of a run; see ``evaluation.evaluators.evaluate``."""
     trust(task or "")
     return evaluators.evaluate(
-        load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, seed=seed
+        load(source), task=task, episodes=episodes, coverage_episodes=coverage_episodes, infer=infer, seed=seed
     )
+
+
+def goals(source: Source, **options: Unpack[GoalOptions]) -> GoalReaching:
+    """Zero-shot goal reaching of a pre-training; see ``evaluation.goals.reach_goals``."""
+    return reach_goals(load(source), **options)
 
 
 def rollouts(source: Source, *, per_skill: int | None = None, seed: int = 0) -> Float[ndarray, "k r t 2"]:

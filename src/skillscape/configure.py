@@ -9,12 +9,16 @@ from typing import Any, TypeAlias
 
 from skillscape import backbones, objectives, presets
 from skillscape.backbones.base import Backbone
+from skillscape.backbones.ddpg import DDPG
+from skillscape.backbones.sac import SAC
 from skillscape.config import EvaluationConfig, Phase, RunConfig
 from skillscape.config_io import check_unchanged, overridden
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.objectives import trainable
 from skillscape.objectives.base import Objective
+from skillscape.skill_control import control_id
+from skillscape.skill_env import HOLD, check_hold
 from skillscape.training.run import Run, read_config, seed_folders
 
 Overrides: TypeAlias = Mapping[str, Any]
@@ -81,6 +85,46 @@ def from_scratch(
         if existing is not None:
             config = replace(config, steps=existing.steps)
     return _with(config, backbone, evaluation, overrides)
+
+
+def controlling(
+    run: Run,
+    task: str | None = None,
+    *,
+    hold: int | None = None,
+    preset: str | None = None,
+    backbone: str | None = None,
+    steps: int | None = None,
+    existing: RunConfig | None = None,
+) -> RunConfig:
+    """A controller over the frozen skills of a run: training on a task where an action chooses a skill.
+
+    ``hold``: environment steps of a choice, 25 by default; ``steps``: environment steps, while the run counts choices;
+    ``backbone``: by default PPO in mazes, Dreamer from images and SAC elsewhere; ``existing``: the run to resume.
+    """
+    env = control_id(run)
+    own = existing if existing is not None and preset is None and backbone in (None, existing.backbone.name) else None
+    hold = check_hold((HOLD if own is None else own.env_kwargs.get("hold", HOLD)) if hold is None else hold)
+    usual = "sac" if family_of(env).benchmark(env) in ("urlb", "locomotion") else None
+    name = own.backbone.name if own is not None else backbone or usual
+    config = from_scratch(env, task, preset=preset, backbone=name, existing=own, env_kwargs={"hold": hold})
+    if own is None:
+        config = replace(
+            config,
+            steps=max(1, config.steps // hold),
+            evaluation=replace(config.evaluation, every=max(1, config.evaluation.every // hold)),
+            backbone=_of_choices(config.backbone, hold),
+        )
+    return config if steps is None else replace(config, steps=max(1, steps // hold))
+
+
+def _of_choices(backbone: Backbone[Any, Any], hold: int) -> Backbone[Any, Any]:
+    """Settings that count environment steps, for steps that are choices of ``hold`` of them; an update per choice."""
+    if isinstance(backbone, DDPG):
+        backbone = replace(backbone, nstep=1)
+    if isinstance(backbone, DDPG | SAC):
+        return replace(backbone, update_every=1, warmup_steps=backbone.warmup_steps // hold)
+    return backbone
 
 
 def finetuning(

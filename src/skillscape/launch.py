@@ -51,7 +51,7 @@ def launch(
         raise UserError(f"--workers must be at least 1, not {workers}; leave it out to use one per core.")
     folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
     if sources:
-        _check_apart(out, sources)
+        check_apart(out, sources)
     starting_points: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
     states = [_checked_start(config, source) for config, source in zip(configs, starting_points, strict=True)]
     for folder in folders:
@@ -96,14 +96,14 @@ def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
     return [out / f"seed_{seed}" for seed in seeds]
 
 
-def _check_apart(out: Path, sources: Sequence[Run]) -> None:
-    """Refuse to fine-tune inside the folder of the pre-training, or around it."""
+def check_apart(out: Path, sources: Sequence[Run]) -> None:
+    """Refuse a folder inside that of the pre-training that a run builds on, or around it."""
     ours = out.resolve()
     for source in sources:
         theirs = source.folder.resolve()
         if ours == theirs or ours in theirs.parents or theirs in ours.parents:
             raise UserError(
-                f"The fine-tuning would be written to {out}, which overlaps its pre-training {source.folder}; choose "
+                f"The run would be written to {out}, which overlaps its pre-training {source.folder}; choose "
                 "another --out."
             )
 

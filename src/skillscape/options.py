@@ -69,3 +69,20 @@ class FinetuneOptions(LaunchOptions, total=False):
     evaluation: Overrides | None
     steps: int | None
     seed: int | None
+
+
+class GoalOptions(TypedDict, total=False):
+    """Options of zero-shot goal reaching."""
+
+    number: int | None
+    """Number of goals; 50 if None, and in mazes the centre of each cell."""
+    goal_range: float | None
+    """Half the side R of the square around the start that goals are drawn from; the environment's if None."""
+    within: Sequence[float] | None
+    """Distances within which a goal counts as reached; the environment's if None."""
+    episodes: int
+    """Episodes per goal; 1 if not given."""
+    explore: bool
+    """Whether to sample actions instead of taking their mean; off if not given."""
+    seed: int
+    """Seed of goals and episodes; 0 if not given."""

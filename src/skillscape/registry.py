@@ -20,11 +20,24 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
+_later: dict[str, list[str]] = {}
+
+
+def name_module(group: str, module: str) -> None:
+    """Name a module whose classes belong to the registry of ``group`` and are loaded when that is first used.
+
+    For classes that need more of the library than the registry's own layer may import.
+    """
+    if module not in _later.setdefault(group, []):
+        _later[group].append(module)
+
+
 class Registry(Generic[T]):
     """The concrete subclasses of ``base`` by name.
 
-    They come from the modules and folders of ``package``, from entry points ``group`` of installed packages, and from
-    ``register``. A name in a file of a run never causes an import: its class must already be registered.
+    They come from the modules and folders of ``package``, from modules given to ``name_module``, from entry points
+    ``group`` of installed packages, and from ``register``. A name in a file of a run never causes an import: its class
+    must already be registered.
     """
 
     def __init__(self, package: str, base: type[T], group: str) -> None:
@@ -68,11 +81,12 @@ class Registry(Generic[T]):
         return self._kinds
 
     def _own(self) -> dict[str, type[T]]:
-        """The classes that the package defines; of a folder, those that its ``__init__`` imports."""
+        """The classes that the package defines; of a folder, those that its ``__init__`` imports. Then named ones."""
         kinds: dict[str, type[T]] = {}
-        for info in pkgutil.iter_modules(importlib.import_module(self._package).__path__, f"{self._package}."):
-            for value in vars(importlib.import_module(info.name)).values():
-                if self._is_concrete(value) and f"{value.__module__}.".startswith(f"{info.name}."):
+        inside = pkgutil.iter_modules(importlib.import_module(self._package).__path__, f"{self._package}.")
+        for module in (*(info.name for info in inside), *_later.get(self._group, ())):
+            for value in vars(importlib.import_module(module)).values():
+                if self._is_concrete(value) and f"{value.__module__}.".startswith(f"{module}."):
                     kinds[value.name] = value
         return kinds
 

@@ -119,6 +119,12 @@ def test_finetune(env, parser_of, tmp_path):
     check(parser_of("finetune", str(run)))
 
 
+@pytest.mark.parametrize("env", ["maze/square_a", "walker"])
+def test_control(env, parser_of, tmp_path):
+    run = fake_run(tmp_path / "run", "diayn", env)
+    check(parser_of("control", str(run)))
+
+
 @pytest.mark.parametrize("name", experiments())
 def test_reproduce(name, parser_of):
     check(parser_of("reproduce", name))

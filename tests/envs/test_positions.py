@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import toys  # noqa: F401  makes gym/toys:… known
 
+from skillscape.envs.locomotion import BODIES
 from skillscape.envs.registry import host_env, make_env
 from skillscape.envs.urlb.camera import rendering_backend
 from skillscape.errors import UserError
@@ -108,3 +109,27 @@ def test_a_wrong_entry_is_refused_in_one_sentence(env_id, position, message):
     with pytest.raises(UserError, match=message) as caught:
         make_env(env_id, position=position)
     assert "\n" not in str(caught.value)
+
+
+def test_an_observation_can_be_moved_elsewhere_where_it_holds_the_position():
+    maze = host_env("maze/square_a")
+    np.testing.assert_array_equal(maze.with_position(maze.reset(0), np.float32([2, 1])), [2, 1])
+    toy = host_env("gym/toys:Toy-v0", position=(2, 0), noise=0.1)
+    obs = toy.reset(0)
+    np.testing.assert_array_equal(toy.with_position(obs, np.float32([7, 8])), [8, obs[1], 7])
+    plain = host_env("gym/toys:Toy-v0")
+    assert plain.with_position(plain.reset(0), np.float32([7, 8])) is None
+
+
+@pytest.mark.parametrize(("body", "width"), [("ant", 2), ("half_cheetah", 1)])
+def test_a_body_is_moved_in_metres(body, width):
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio")
+    env = host_env(body)
+    obs = env.reset(0)
+    np.testing.assert_allclose(env.with_position(obs, env.position), obs, rtol=1e-6)
+    moved = env.with_position(obs, np.float32([10, -20][:width]))
+    raw = moved * BODIES[body].std + BODIES[body].mean
+    np.testing.assert_allclose(raw[:width], [10, -20][:width], rtol=1e-5)
+    np.testing.assert_array_equal(moved[width:], obs[width:])
+    env.close()

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from skillscape.cli.control import control_command
 from skillscape.cli.evaluate import evaluate_command, plot_command
+from skillscape.cli.goals import goals_command
 from skillscape.cli.info import backbones_command, doctor_command, envs_command, methods_command
 from skillscape.cli.plugins import load_plugins
 from skillscape.cli.report import report_command
@@ -28,8 +30,10 @@ Unsupervised skill discovery: pre-train an agent without task reward, fine-tune 
   doctor              check the installation, and say what to install
   pretrain METHOD     learn skills without task reward skillscape pretrain sd3 --env maze/square_a --out runs/sd3
   finetune RUN        fine-tune skills on a task       skillscape finetune runs/sd3-walker --task walker_walk
+  control RUN         choose frozen skills for a task  skillscape control runs/metra-ant --task ant_multi_goals
   train               learn a task from scratch        skillscape train --env walker --task walker_walk
   evaluate RUN        measure the skills of a run      skillscape evaluate runs/sd3 --json
+  goals RUN           zero-shot goal reaching          skillscape goals runs/metra-ant
   plot RUN            figures of a run                 skillscape plot runs/sd3
   video RUN           videos of the skills of a run    skillscape video runs/sd3-walker
   report RUNS…        HTML report on many runs         skillscape report runs --out report
@@ -109,8 +113,10 @@ def _dispatch(arguments: list[str]) -> None:
         "doctor": doctor_command,
         "pretrain": pretrain_command,
         "finetune": finetune_command,
+        "control": control_command,
         "train": train_command,
         "evaluate": evaluate_command,
+        "goals": goals_command,
         "plot": plot_command,
         "video": video_command,
         "report": report_command,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from skillscape.cli.parsing import Count
 from skillscape.cli.plugins import allow, allow_run
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class EvaluateOptions:
     coverage_episodes: int | None = None
     """Deterministic episodes counted by policy state coverage, split equally among the skills, 48 in METRA's protocol;
     0 counts those of --episodes; --evaluation.coverage-episodes of the run if not given."""
+    infer: Count | None = None
+    """Environment steps with task reward, under skills from the prior, from which the method infers a skill; its return
+    is measured in place of every skill's. For APS; 10000 is usual. No skill is inferred if not given."""
     env: str | None = None
     """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
@@ -64,6 +68,7 @@ def evaluate_command(arguments: list[str]) -> None:
         "task": options.task,
         "episodes": options.episodes,
         "coverage_episodes": options.coverage_episodes,
+        "infer": options.infer,
     }
     evaluated = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
     names = list(evaluated[0][1].measures)

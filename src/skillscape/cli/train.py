@@ -163,7 +163,7 @@ def pretrain_command(arguments: list[str]) -> None:
         "env_position": options.position,
         "snapshots": options.snapshots,
     }
-    _train(_new_runs(base, options, **parts), options, out, "`skillscape evaluate {}`")
+    train_runs(_new_runs(base, options, **parts), options, out, "`skillscape evaluate {}`")
 
 
 def finetune_command(arguments: list[str]) -> None:
@@ -176,7 +176,7 @@ def finetune_command(arguments: list[str]) -> None:
     folder = positional(arguments, SWITCHES)
     if folder is None:
         if _asks_for_help(arguments):
-            tyro.cli(generic[_NoSettings, _NoSettings], args=["--help"], prog="skillscape finetune")
+            tyro.cli(generic[NoSettings, NoSettings], args=["--help"], prog="skillscape finetune")
         raise UserError("No run given; name one to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
     source = Path(folder)
     allow_run(source, _given(arguments, "--env"))
@@ -188,7 +188,7 @@ def finetune_command(arguments: list[str]) -> None:
     tuned = existing_config(Path(given_out)) if resume and given_out else None
     task = first.named_task(_task(arguments, first.env) or (None if tuned is None else tuned.task))
     place = first.family.folder_name(first.env)
-    name = f"{place}-finetuned" if task == first.env else _as_folder(task, first)
+    name = f"{place}-finetuned" if task == first.env else as_folder(task, first)
     out = Path(given_out or Path("runs") / f"{first.method}-{name}")
     skill, snapshot = _given(arguments, "--skill"), _count(arguments, "--snapshot")
     bases = []
@@ -204,7 +204,7 @@ def finetune_command(arguments: list[str]) -> None:
     if options.seed is not None and several:
         raise UserError(f"--seed applies to one run, but {source} holds {len(sources)} seeds; leave --seed out.")
     configs = [_configured(base, options) for base in bases]
-    _train(configs, options, out, "`skillscape plot {}`", sources=sources, several=several)
+    train_runs(configs, options, out, "`skillscape plot {}`", sources=sources, several=several)
 
 
 def train_command(arguments: list[str]) -> None:
@@ -224,12 +224,12 @@ def train_command(arguments: list[str]) -> None:
         prog="skillscape train",
         default=TrainOptions(**_new_run_defaults(base)),
     )
-    _train(_new_runs(base, options), options, folder, "`skillscape plot {}`")
+    train_runs(_new_runs(base, options), options, folder, "`skillscape plot {}`")
 
 
 @dataclass(frozen=True)
-class _NoSettings:
-    """Settings depend on the run; `skillscape finetune RUN --help` lists them."""
+class NoSettings:
+    """Settings depend on the run; `--help` after RUN lists them."""
 
 
 def _given(arguments: list[str], flag: str) -> str | None:
@@ -267,10 +267,10 @@ def _deciding_flags(arguments: list[str]) -> dict[str, Any]:
 
 def _scratch_name(config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
     place = config.family.folder_name(config.env)
-    return f"{config.backbone.name}-{place if config.task == config.env else _as_folder(config.task, config)}"
+    return f"{config.backbone.name}-{place if config.task == config.env else as_folder(config.task, config)}"
 
 
-def _as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
+def as_folder(task: str, config: Any) -> str:  # noqa: ANN401  a RunConfig, whose module is loaded late
     """A task as part of a folder name, after the environment where the task does not name its domain."""
     place = config.family.folder_name(config.env)
     plain = task.replace("/", "-").replace(":", "-").replace(",", "-")
@@ -298,7 +298,7 @@ def _configured(base: Any, options: Any, **parts: Any) -> Any:  # noqa: ANN401
     return replace(base, backbone=options.settings, evaluation=options.evaluation, **parts, **given)
 
 
-def _train(
+def train_runs(
     configs: Sequence[Any],
     options: Any,  # noqa: ANN401
     out: Path,
@@ -307,6 +307,7 @@ def _train(
     sources: Sequence[Any] | None = None,
     several: bool | None = None,
 ) -> None:
+    """Launch runs with the options of a command, and print what to do with them."""
     from skillscape.launch import launch
     from skillscape.training.callbacks import LOGGERS
     from skillscape.training.progress import Progress

@@ -65,6 +65,11 @@ class JaxEnv(ABC):
         del state
         return None
 
+    def with_position(self, obs: Shaped[Array, " d"], position: Float[Array, " p"]) -> Shaped[Array, " d"] | None:
+        """An observation with the body at other coordinates; None where observations do not hold the position."""
+        del obs, position
+        return None
+
 
 class HostStep(NamedTuple):
     """Outcome of a ``HostEnv`` step; ``obs`` is the state it led to, also at the end of an episode.
@@ -105,6 +110,13 @@ class HostEnv(ABC):
         None where the environment does not tell them: then it is None at every moment, and otherwise at none, not even
         before the first reset.
         """
+        return None
+
+    def with_position(
+        self, obs: Float[np.ndarray, " d"], position: Float[np.ndarray, " p"]
+    ) -> Float[np.ndarray, " d"] | None:
+        """An observation with the body at other coordinates; None where observations do not hold the position."""
+        del obs, position
         return None
 
     @abstractmethod
@@ -175,6 +187,11 @@ class EnvFamily(ABC):
     def layout(self, env_id: str, definition: Definition = None) -> Layout | None:
         """The maze geometry, where observations are positions to measure and plot; by default None."""
         del env_id, definition
+        return None
+
+    def goal_range(self, env_id: str) -> float | None:
+        """R of zero-shot goals, which are uniform in [−R, R]^p around the start; by default None: the user says."""
+        del env_id
         return None
 
     def folder_name(self, env_id: str) -> str:

@@ -72,6 +72,10 @@ class HostJaxEnv(HostEnv):
         self.state, self._seed, self._count = state, seed, 0
         return np.array(self._functions.observe(state))
 
+    def reset_for_evaluation(self, seed: int) -> Shaped[np.ndarray, "..."]:
+        """Start the episode of a seed in the fixed start of measured trajectories."""
+        return self.reset_to(self._env.reset_for_evaluation(jax.random.key(seed)), seed)
+
     def step(self, action: Float[np.ndarray, " a"]) -> HostStep:
         """Take one step of the ``JaxEnv``."""
         if self._count >= self._spec.horizon:
@@ -92,6 +96,13 @@ class HostJaxEnv(HostEnv):
             return None if shape is None else np.zeros(shape.shape, shape.dtype)
         position = self._env.position(self.state)
         return None if position is None else np.array(position)
+
+    def with_position(
+        self, obs: Float[np.ndarray, " d"], position: Float[np.ndarray, " p"]
+    ) -> Float[np.ndarray, " d"] | None:
+        """What the ``JaxEnv`` would observe with the body there."""
+        moved = self._env.with_position(jnp.asarray(obs), jnp.asarray(position))
+        return None if moved is None else np.array(moved)
 
     def close(self) -> None:
         """End the episode; there is nothing else to free."""

@@ -53,6 +53,12 @@ class LocatedEnv(HostEnv):
         """The named entries of the newest observation; zeros before the first reset."""
         return self._position.copy()
 
+    def with_position(self, obs: Float[np.ndarray, " d"], position: Float[np.ndarray, " p"]) -> Float[np.ndarray, " d"]:
+        """An observation with other values of the named entries."""
+        moved = obs.copy()
+        moved[self._entries] = position
+        return moved
+
     def close(self) -> None:
         """Close the wrapped environment."""
         self._inner.close()

@@ -45,6 +45,8 @@ class Body(NamedTuple):
     std: tuple[float, ...]
     coordinates: int
     """The first entries of the observation: x and y, or x alone."""
+    goal_range: float
+    """R in metres of zero-shot goals, as Zheng et al. draw them."""
 
 
 # Moments of the states of 10,000 random episodes of 50 steps, as METRA's code has them.
@@ -81,6 +83,7 @@ BODIES = {
         _ANT_MEAN,
         _ANT_STD,
         2,
+        50.0,
     ),
     "half_cheetah": Body(
         "HalfCheetah-v5",
@@ -88,6 +91,7 @@ BODIES = {
         _HALF_CHEETAH_MEAN,
         _HALF_CHEETAH_STD,
         1,
+        100.0,
     ),
 }
 """Every body by its ID."""
@@ -256,6 +260,14 @@ class LocomotionEnv(HostEnv):
     def position(self) -> Float32[np.ndarray, " p"]:
         """Coordinates of the torso in metres: x and y of the ant, x of the cheetah."""
         return self._position.copy()
+
+    def with_position(
+        self, obs: Float[np.ndarray, " o"], position: Float[np.ndarray, " p"]
+    ) -> Float32[np.ndarray, " o"]:
+        """An observation with the torso elsewhere, in metres; standardised like the other entries."""
+        moved, entries = obs.astype(np.float32), self._coordinates
+        moved[:entries] = (position - self._mean[:entries]) / self._std[:entries]
+        return moved
 
     def close(self) -> None:
         """Close Gymnasium's environment."""

@@ -46,6 +46,12 @@ class NoisyEnv(HostEnv):
         """Where the wrapped environment says that the body is: without noise."""
         return self._inner.position
 
+    def with_position(
+        self, obs: Float[np.ndarray, " d"], position: Float[np.ndarray, " p"]
+    ) -> Float[np.ndarray, " d"] | None:
+        """As the wrapped environment has it."""
+        return self._inner.with_position(obs, position)
+
     def close(self) -> None:
         """Close the wrapped environment."""
         self._inner.close()

@@ -17,6 +17,7 @@ from skillscape.envs.mazes.maze import Maze
 from skillscape.envs.mazes.render import MazeRenderer
 from skillscape.errors import Unwritable, UserError
 from skillscape.evaluation.coverage import PositionMeasures, as_array, counted_paths, measure_positions
+from skillscape.evaluation.inference import inferred_skill
 from skillscape.evaluation.mazes import measure, rollouts_per_skill
 from skillscape.evaluation.returns import EpisodeRunner
 from skillscape.evaluation.rollouts import SAMPLED_SKILLS, skill_rollouts
@@ -151,6 +152,7 @@ def evaluate(
     task: str | None = None,
     episodes: int | None = None,
     coverage_episodes: int | None = None,
+    infer: int | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Measure the newest policy of a run with ``episodes`` episodes per skill, by default as many as in training.
@@ -159,8 +161,11 @@ def evaluate(
     ``task``, the measures are the returns of deterministic episodes, on the same seeds for every skill, and the skill
     accuracy of their states; in pre-training also where the body goes, see ``evaluation.coverage``, with as many
     ``coverage_episodes`` as in training unless told otherwise.
+
+    ``infer``: environment steps with the reward of the task, from which the method infers the one skill that is then
+    measured, see ``evaluation.inference``.
     """
-    in_maze = has_maze_measures(run.config) and task is None
+    in_maze = has_maze_measures(run.config) and task is None and infer is None
     least = 2 if in_maze else 1  # accuracy is measured on held-out episodes
     if episodes is not None and episodes < least:
         raise UserError(f"--episodes must be at least {least}, not {episodes}.")
@@ -170,17 +175,26 @@ def evaluate(
         return Evaluation(trained.step, maze_measures(run.config, positions), {})
     if coverage_episodes is not None and coverage_episodes < 0:
         raise UserError(f"--coverage-episodes must be at least 0, not {coverage_episodes}.")
-    return _evaluate_returns(run, task, episodes, coverage_episodes, seed)
+    if infer is None:
+        return _evaluate_returns(run, task, episodes, coverage_episodes, seed)
+    return _evaluate_returns(
+        run, run.config.named_task(task), episodes, coverage_episodes, seed, inferred_skill(run, task, infer, seed=seed)
+    )
 
 
 def _evaluate_returns(
-    run: Run, task: str | None, episodes: int | None, coverage_episodes: int | None, seed: int
+    run: Run,
+    task: str | None,
+    episodes: int | None,
+    coverage_episodes: int | None,
+    seed: int,
+    inferred: Float[np.ndarray, " z"] | None = None,
 ) -> Evaluation:
     config = replace(run.config, noise=0.0, task=run.config.task if task is None else run.config.named_task(task))
     trained = run.trained_policy()
     number = episodes or config.evaluation.episodes
     space = config.reward.skills
-    skills = named_skills(space)
+    skills = named_skills(space) if inferred is None else {"inferred": inferred}
     finetuned = None
     if config.strategy.uses_controller:
         # The controller mixes all skills, whichever is passed.

@@ -132,7 +132,8 @@ class Run:
     @cached_property
     def like(self) -> RunState:
         """Shapes of the training state."""
-        shapes: RunState = jax.eval_shape(lambda: init_state(self.config, self.spec))
+        spec = self.spec  # made here: an environment may compute, which a trace would record
+        shapes: RunState = jax.eval_shape(lambda: init_state(self.config, spec))
         return shapes
 
     def newest(self) -> tuple[RunState, dict[str, Any]] | None:

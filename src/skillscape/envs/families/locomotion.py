@@ -83,6 +83,10 @@ class Locomotion(EnvFamily):
         del env_id, kwargs
         return "locomotion"
 
+    def goal_range(self, env_id: str) -> float:
+        """50 m for the ant, 100 m for the cheetah."""
+        return BODIES[env_id].goal_range
+
     def rendered(
         self,
         env_id: str,

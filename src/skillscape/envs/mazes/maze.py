@@ -68,6 +68,11 @@ class Maze(JaxEnv):
         """The state itself."""
         return state
 
+    def with_position(self, obs: Float[Array, "2"], position: Float[Array, "2"]) -> Float[Array, "2"]:
+        """The position."""
+        del obs
+        return position
+
     def step(
         self, state: Float[Array, "2"], action: Float[Array, "2"], key: RandomKey
     ) -> tuple[Float[Array, "2"], Timestep]:
