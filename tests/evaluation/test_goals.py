@@ -14,7 +14,7 @@ from skillscape.envs.base import HostEnv, HostStep
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.errors import UserError
 from skillscape.evaluation import goals
-from skillscape.evaluation.goals import reach_goals
+from skillscape.evaluation.goals import goals_reached, measure_goals, reach_goals
 from skillscape.objectives.latent_steps import LatentSteps
 from skillscape.types import EnvSpec
 
@@ -176,3 +176,16 @@ def test_a_body_that_cannot_see_where_it_is_has_no_goals(runs, monkeypatch):
     monkeypatch.setattr("skillscape.config.host_env", lambda *_arguments, **_options: Lost())
     with pytest.raises(UserError, match="observation of gym/toys:Toy-v0 does not hold the position"):
         reach_goals(run, goal_range=1.0)
+
+
+def test_goals_of_a_table_are_those_of_mean_actions_in_every_run(runs, tmp_path):
+    run = runs("sd3")
+    measure_goals(run)
+    share = json.loads((run.folder / "goals.json").read_text())["modes"]["adaptive"]["measures"]["hit_0.5"]
+    assert goals_reached([run.folder]) == [share]
+    assert goals_reached([run.folder, tmp_path]) is None
+    (tmp_path / "goals.json").write_text(json.dumps({"explore": True, "modes": {}}))
+    assert goals_reached([tmp_path]) is None
+    (tmp_path / "goals.json").write_text(json.dumps({"explore": False, "modes": []}))
+    with pytest.raises(UserError, match=r"goals\.json is damaged: it holds no measures; run `skillscape goals` again"):
+        goals_reached([tmp_path])

@@ -197,11 +197,14 @@ def test_the_seed_in_the_middle_is_drawn(tmp_path, monkeypatch):
             seed = int(folder.name.removeprefix("seed_"))
             self.config = replace(grid.specs[0].config, seed=seed)
 
+    measured = []
     monkeypatch.setattr(comparison, "Run", Stands)
+    monkeypatch.setattr(comparison, "measure_goals", lambda run: measured.append(run.config.seed))
     monkeypatch.setattr(comparison, "rollouts", lambda run: np.full((2, 1, 3, 2), run.config.seed))
     shown = comparison.measured("SD3", Results(grid.specs, tmp_path, logs))
     assert (shown.shown_seed, shown.measures["mutual_information"], shown.positions[0, 0, 0, 0]) == (2, 0.5, 2)
     assert shown.summaries["mutual_information"].per_seed == tuple(information)
+    assert measured == [0, 1, 2]
     steps, values = shown.curves["coverage"]
     assert steps.tolist() == [0, 250_000]
     assert values.tolist() == [[0.0, value] for value in information]

@@ -352,7 +352,8 @@ def test_costs_and_goals_are_those_that_every_seed_recorded(tmp_path):
             results = json.loads((folder / "results.json").read_text())
             results["parameters"] = {"backbone": 10, "objective": 7}
             if seed < seeds:
-                results["measures"]["goals"] = 0.5 + seed / 4
+                reached = {"explore": False, "modes": {"adaptive": {"measures": {"hit_0.5": 0.5 + seed / 4}}}}
+                (folder / "goals.json").write_text(json.dumps(reached))
                 write_timing(folder, 30.0 + seed, 2_400)
             (folder / "results.json").write_text(json.dumps(results))
     gathered = gather([tmp_path / "runs"])

@@ -14,8 +14,6 @@ from skillscape.formatting import counted
 if TYPE_CHECKING:
     from skillscape.evaluation.summary import Summary
 
-FILE = "goals.json"
-
 
 @dataclass(frozen=True)
 class GoalOptions:
@@ -50,6 +48,7 @@ class GoalOptions:
 def goals_command(arguments: list[str]) -> None:
     """Print how often goals are reached, and write the numbers and a figure."""
     from skillscape.api import goals, load_seeds
+    from skillscape.evaluation.goals import FILE
     from skillscape.evaluation.summary import few_seeds_note, summarise
     from skillscape.reporting.goals import draw_goals
     from skillscape.training.files import write_json, writing_to

@@ -1,6 +1,6 @@
 """What the runs of a method cost, as columns of the tables in which methods are compared."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,9 +59,3 @@ def known_columns(costs: Iterable[Cost], columns: Sequence[str] = COLUMNS) -> li
     """The columns that at least one cost knows."""
     known: set[str] = {name for cost in costs for name in cost.cells()}
     return [name for name in columns if name in known]
-
-
-def optional_measure(folders: Iterable[Path], name: str) -> list[float] | None:
-    """A measure that runs may have, one value per run; None as soon as one run lacks it."""
-    measures: list[Mapping[str, float]] = [(read_results(folder) or {"measures": {}})["measures"] for folder in folders]
-    return [each[name] for each in measures] if measures and all(name in each for each in measures) else None

@@ -6,9 +6,10 @@ policy, and the skill z(s, g) chosen anew at every step ("adaptive") or once ("s
 centres of all cells, and episodes begin at the fixed start of evaluations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
@@ -22,11 +23,13 @@ from skillscape.envs.host_adapter import HostJaxEnv
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.objectives.base import Objective
+from skillscape.training.files import damaged, read_json, write_json
 from skillscape.training.policy import compiled_act
 from skillscape.training.run import Run
 
 Mode: TypeAlias = Literal["adaptive", "single"]
 MODES: tuple[Mode, ...] = ("adaptive", "single")
+FILE = "goals.json"
 NUMBER = 50
 """Goals outside mazes."""
 WITHIN = (3.0, 1.0)
@@ -66,6 +69,8 @@ class GoalReaching:
     """Goal of each episode."""
     modes: Mapping[str, Reached]
     """"adaptive" and "single"."""
+    explore: bool = False
+    """Whether actions were sampled, not the mean."""
 
     @property
     def measures(self) -> dict[str, float]:
@@ -131,7 +136,37 @@ def reach_goals(
     finally:
         for env in envs:
             env.close()
-    return GoalReaching(snapshot.step, radii, starts.tolist(), goals.tolist(), modes)
+    return GoalReaching(snapshot.step, radii, starts.tolist(), goals.tolist(), modes, explore)
+
+
+def measure_goals(run: Run) -> None:
+    """Write goals.json of a pre-training in a maze with the default settings, unless it is there or cannot be."""
+    config = run.config
+    able = config.objective is not None and config.objective.reaches_goals
+    if able and isinstance(config.backbone, VectorBackbone) and goals_reached([run.folder]) is None:
+        write_json(run.folder / FILE, reach_goals(run).to_json())
+
+
+def goals_reached(folders: Iterable[Path]) -> list[float] | None:
+    """Share of the cells' centres that each run reaches within half a cell, adaptively and by mean actions.
+
+    Read from goals.json; None as soon as one run has not been measured so.
+    """
+    shares: list[float] = []
+    for folder in folders:
+        path = folder / FILE
+        if not path.exists():
+            return None
+        advice = "run `skillscape goals` again"
+        values = read_json(path, advice=advice)
+        try:
+            share = None if values["explore"] else values["modes"]["adaptive"]["measures"].get("hit_0.5")
+            if share is None:
+                return None
+            shares.append(float(share))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise damaged(path, "it holds no measures", advice) from error
+    return shares or None
 
 
 def _method(config: RunConfig) -> Objective[Any]:

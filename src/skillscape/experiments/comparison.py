@@ -16,7 +16,8 @@ from skillscape.config import RunConfig
 from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.costs import NOTE as COST_NOTE
-from skillscape.evaluation.costs import Cost, cost_of, known_columns, optional_measure
+from skillscape.evaluation.costs import Cost, cost_of, known_columns
+from skillscape.evaluation.goals import goals_reached, measure_goals
 from skillscape.evaluation.mazes import MazeMeasures
 from skillscape.evaluation.summary import Summary, few_seeds_note, median_index, summarise
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
@@ -124,8 +125,10 @@ def measured(label: str, results: Results) -> Arm:
     shown = median_index(summaries.get("mutual_information", summaries["coverage"]).per_seed)
     folders = [own.runs / spec.folder for spec in own.specs]
     run = Run(folders[shown])
-    optional = {name: optional_measure(folders, name) for name in OPTIONAL_MEASURES}
-    summaries |= {name: summarise(values) for name, values in optional.items() if values is not None}
+    for folder in folders:
+        measure_goals(Run(folder))
+    goals = goals_reached(folders)
+    summaries |= {} if goals is None else {"goals": summarise(goals)}
     return Arm(
         label=label,
         config=run.config,

@@ -10,9 +10,10 @@ from jaxtyping import Float
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
-from skillscape.evaluation.costs import cost_of, optional_measure
+from skillscape.evaluation.costs import cost_of
+from skillscape.evaluation.goals import goals_reached
 from skillscape.evaluation.summary import median_index, summarise
-from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES
+from skillscape.plots.curves import MEASURES
 from skillscape.plots.mazes import caption, visitation_maps
 from skillscape.reporting import collect
 from skillscape.reporting.collect import Group, NamedRun, OnMessage, measure_of
@@ -96,7 +97,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             runs.remove(shown)
             continue
         log, curves = collect.evaluation_log(shown), collect.learning_curves(runs)
-        optional = {name: optional_measure([run.folder for run in runs], name) for name in OPTIONAL_MEASURES}
+        goals = goals_reached([run.folder for run in runs])
         captions = {
             int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
         }
@@ -109,7 +110,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
                     name: summarise([measure_of(run, name) for run in runs]) if name in names else None
                     for name in MEASURES
                 },
-                **{name: summarise(values) for name, values in optional.items() if values is not None},
+                **({} if goals is None else {"goals": summarise(goals)}),
             },
             curves={name: curves[name] for name in names},
             shown_seed=shown.config.seed,
