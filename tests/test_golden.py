@@ -62,7 +62,7 @@ def comparable(made, wanted):
 
 
 def check_near(name, made, wanted):
-    made = comparable(made, wanted)
+    made, wanted = comparable(made, wanted), comparable(wanted, made)
     for log in ("metrics", "evaluation"):
         columns = wanted[log][0]
         assert made[log][0] == columns

@@ -1,5 +1,7 @@
 """MOSS against its formulas in NumPy; its two modes."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,8 +94,10 @@ def test_networks_and_loss_are_those_of_cic():
     cic = CIC(skill_dim=WIDTH, hidden=(16,), feature_dim=6, temperature=TEMPERATURE, learning_rate=1e-2)
     state = cic.init(KEY, Spec((2,), 2))
     (ours, metrics), (theirs, expected) = UPDATE(STATE, batch(), KEY), jax.jit(cic.update)(state, batch(), KEY)
-    assert metrics["model_loss"] == expected["model_loss"]
-    jax.tree.map(np.testing.assert_array_equal, ours.networks, theirs.networks)
+    # Two compiled programs may sum in different orders.
+    np.testing.assert_allclose(metrics["model_loss"], expected["model_loss"], rtol=1e-6)
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    jax.tree.map(close, ours.networks, theirs.networks)
 
 
 def test_a_far_state_is_sought_by_one_mode_and_avoided_by_the_other():

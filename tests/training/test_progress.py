@@ -4,6 +4,7 @@ import os
 import pty
 import sys
 import types
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_progress_of_several_seeds_counts_those_that_are_done(capsys):
     assert second.startswith("2/2 seeds done · seed 5 · 2000 steps")
 
 
+def read_to_the_end(reader):
+    """All that was written to a terminal that has been closed; Linux ends it with an error instead of an empty read."""
+    text = b""
+    with suppress(OSError):
+        while piece := os.read(reader, 10_000):
+            text += piece
+    os.close(reader)
+    return text.decode()
+
+
 @pytest.mark.parametrize("finished", [False, True])
 def test_progress_rewrites_one_line_on_a_terminal_even_if_the_output_goes_elsewhere(monkeypatch, finished):
     reader, writer = pty.openpty()
@@ -60,9 +71,7 @@ def test_progress_rewrites_one_line_on_a_terminal_even_if_the_output_goes_elsewh
         display.on_progress(some_run(), 400, "400 steps", {"reward": 1.0})
         if finished:
             display.finish("done")
-        terminal.flush()
-        text = os.read(reader, 10_000).decode()
-    os.close(reader)
+    text = read_to_the_end(reader)
     assert text.startswith("\r\x1b[K400 steps")
     assert ("\r\ndone (0 s)" in text) == finished
 
