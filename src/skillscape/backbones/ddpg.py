@@ -52,9 +52,10 @@ class Actor(eqx.Module):
     hidden: Linear
     output: Linear
     controller: MLP | None
+    skill_scale: float = eqx.field(static=True)
 
     @staticmethod
-    def create(key: RandomKey, inputs: int, width: int, actions: int) -> "Actor":
+    def create(key: RandomKey, inputs: int, width: int, actions: int, skill_scale: float) -> "Actor":
         """Orthogonal weights, no controller."""
         trunk_key, hidden_key, output_key = jax.random.split(key, 3)
         return Actor(
@@ -62,6 +63,7 @@ class Actor(eqx.Module):
             hidden=Linear.orthogonal(hidden_key, width, width),
             output=Linear.orthogonal(output_key, width, actions),
             controller=None,
+            skill_scale=skill_scale,
         )
 
     def __call__(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " a"]:
@@ -72,7 +74,7 @@ class Actor(eqx.Module):
         return mean
 
     def _mean(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " a"]:
-        hidden = jax.nn.relu(self.hidden(self.trunk(jnp.concatenate([obs, skill]))))
+        hidden = jax.nn.relu(self.hidden(self.trunk(jnp.concatenate([obs, self.skill_scale * skill]))))
         return jnp.tanh(self.output(hidden))
 
 
@@ -86,9 +88,10 @@ class Critic(eqx.Module):
     hidden: Linear
     weight: Float[Array, "2 out d"]
     bias: Float[Array, "2 out"]
+    skill_scale: float = eqx.field(static=True)
 
     @staticmethod
-    def create(key: RandomKey, inputs: int, width: int, outputs: int) -> "Critic":
+    def create(key: RandomKey, inputs: int, width: int, outputs: int, skill_scale: float) -> "Critic":
         """Orthogonal weights, each head on its own."""
         trunk_key, *head_keys = jax.random.split(key, 5)
         hidden = [Linear.orthogonal(head_key, width, width) for head_key in head_keys[:2]]
@@ -100,13 +103,14 @@ class Critic(eqx.Module):
             ),
             weight=jnp.stack([head.weight for head in last]),
             bias=jnp.stack([head.bias for head in last]),
+            skill_scale=skill_scale,
         )
 
     def __call__(
         self, obs: Float[Array, " d"], skill: Float[Array, " z"], action: Float[Array, " a"]
     ) -> Float[Array, "2"]:
         """Q₁ and Q₂."""
-        features = self.trunk(jnp.concatenate([obs, skill, action]))
+        features = self.trunk(jnp.concatenate([obs, self.skill_scale * skill, action]))
         hidden = jax.nn.relu(self.hidden(features)).reshape(2, -1)
         outputs = jnp.einsum("hod,hd->ho", self.weight, hidden) + self.bias
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ skill
@@ -152,6 +156,8 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     """Capacity of the replay buffer in transitions."""
     pairs: Literal["n-step", "one-step"] = "n-step"
     """Next state s' that objectives see and returns bootstrap from: s_{t+n} (as URLB) or s_{t+1}."""
+    skill_scale: Annotated[float, POSITIVE] = 1.0
+    """Factor on the skill vector at the inputs of actor and critic."""
     fresh_target: bool = True
     """Start fine-tuning with a random target critic, as URLB does, instead of a copy of the critic."""
 
@@ -163,8 +169,10 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         """Fresh networks; the target is a copy of the critic. Outside jit only: see ``nets.orthogonal``."""
         inputs = self.observation_width(env_spec) + objective.skills.width
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor.create(actor_key, inputs, self.width, env_spec.action_dim)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.width, objective.critic_width)
+        actor = Actor.create(actor_key, inputs, self.width, env_spec.action_dim, self.skill_scale)
+        critic = Critic.create(
+            critic_key, inputs + env_spec.action_dim, self.width, objective.critic_width, self.skill_scale
+        )
         return DDPGAgent(TrainState.create(self._transform, actor), TrainState.create(self._transform, critic), critic)
 
     # Acting
@@ -280,7 +288,7 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         """Keep the actor and the critic's trunk, or all of it; fresh heads, optimisers, and (as URLB) random target."""
         old = agent.critic.params
         width, inputs = old.trunk.linear.weight.shape
-        fresh = Critic.create(key, inputs, width, old.bias.shape[1])
+        fresh = Critic.create(key, inputs, width, old.bias.shape[1], self.skill_scale)
         critic = old if keep_critic else eqx.tree_at(lambda net: net.trunk, fresh, old.trunk)
         target = fresh if self.fresh_target else critic
         return DDPGAgent(

@@ -36,6 +36,7 @@ class Actor(eqx.Module):
 
     network: MLP
     controller: MLP | None
+    skill_scale: float = eqx.field(static=True)
 
     def __call__(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " out"]:
         """Means, then log standard deviations."""
@@ -47,7 +48,7 @@ class Actor(eqx.Module):
         return outputs
 
     def _outputs(self, obs: Float[Array, " d"], skill: Float[Array, " z"]) -> Float[Array, " out"]:
-        return self.network(jnp.concatenate([obs, skill]))
+        return self.network(jnp.concatenate([obs, self.skill_scale * skill]))
 
 
 class Critic(eqx.Module):
@@ -55,17 +56,19 @@ class Critic(eqx.Module):
 
     networks: MLP
     """Both networks, stacked along the first axis of every array."""
+    skill_scale: float = eqx.field(static=True)
 
     @staticmethod
-    def create(key: RandomKey, inputs: int, hidden: tuple[int, ...], outputs: int) -> "Critic":
+    def create(key: RandomKey, inputs: int, hidden: tuple[int, ...], outputs: int, skill_scale: float) -> "Critic":
         """Two independent networks."""
-        return Critic(jax.vmap(lambda head: MLP.create(head, inputs, hidden, outputs))(jax.random.split(key)))
+        networks = jax.vmap(lambda head: MLP.create(head, inputs, hidden, outputs))(jax.random.split(key))
+        return Critic(networks, skill_scale)
 
     def __call__(
         self, obs: Float[Array, " d"], skill: Float[Array, " z"], action: Float[Array, " a"]
     ) -> Float[Array, "2"]:
         """Q₁ and Q₂."""
-        inputs = jnp.concatenate([obs, skill, action])
+        inputs = jnp.concatenate([obs, self.skill_scale * skill, action])
         outputs: Float[Array, "2 out"] = jax.vmap(lambda network: network(inputs))(self.networks)
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ skill
 
@@ -101,6 +104,8 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     """Initial temperature α, the weight of the policy's entropy."""
     entropy_scale: float = 0.5
     """Target entropy divided by minus the number of action dimensions, in nats."""
+    skill_scale: Annotated[float, POSITIVE] = 1.0
+    """Factor on the skill vector at the inputs of actor and critics."""
     update_every: Annotated[int, POSITIVE] = 2
     """Environment steps between two updates."""
     warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
@@ -116,8 +121,10 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         """Fresh networks; the target is a copy of the critic."""
         inputs = self.observation_width(env_spec) + objective.skills.width
         actor_key, critic_key = jax.random.split(key)
-        actor = Actor(MLP.create(actor_key, inputs, self.hidden, 2 * env_spec.action_dim), None)
-        critic = Critic.create(critic_key, inputs + env_spec.action_dim, self.hidden, objective.critic_width)
+        actor = Actor(MLP.create(actor_key, inputs, self.hidden, 2 * env_spec.action_dim), None, self.skill_scale)
+        critic = Critic.create(
+            critic_key, inputs + env_spec.action_dim, self.hidden, objective.critic_width, self.skill_scale
+        )
         return self._agent(actor, critic)
 
     # Acting
@@ -270,4 +277,5 @@ def _redrawn(critic: Critic, key: RandomKey) -> Critic:
     """A critic of the same sizes with fresh weights."""
     layers = critic.networks.layers
     inputs, outputs = layers[0].weight.shape[-1], layers[-1].weight.shape[-2]
-    return Critic.create(key, inputs, tuple(layer.weight.shape[-2] for layer in layers[:-1]), outputs)
+    hidden = tuple(layer.weight.shape[-2] for layer in layers[:-1])
+    return Critic.create(key, inputs, hidden, outputs, critic.skill_scale)
