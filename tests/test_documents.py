@@ -107,7 +107,7 @@ def test_every_page_is_in_the_navigation_of_the_site():
 
 
 def test_the_readme_lists_every_method():
-    listed = re.findall(r"^\| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"\| \[`(\w+)`\]\(docs/methods/", (ROOT / "README.md").read_text())
     assert sorted(listed) == sorted(trainable())
 
 
