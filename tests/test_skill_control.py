@@ -239,10 +239,12 @@ def test_several_seeds_have_a_controller_each(tmp_path):
     assert family_of("skills/runs/a/seed_1").folder_name("skills/runs/a/seed_1") == "a-seed_1"
 
 
-def test_a_controller_never_replaces_the_run_whose_skills_it_chooses(runs, capsys):
+@pytest.mark.parametrize("command", ["control", "train"])
+def test_a_controller_never_replaces_the_run_whose_skills_it_chooses(runs, capsys, command):
     run = runs()
+    source = [str(run.folder)] if command == "control" else ["--env", control_id(run)]
     with pytest.raises(SystemExit):
-        main(["control", str(run.folder), "--task", "reach", "--out", str(run.folder), "--force"])
+        main([command, *source, "--task", "reach", "--out", str(run.folder), "--force"])
     assert "overlaps its pre-training" in capsys.readouterr().err
     assert Run(run.folder).trained_steps == 2_000
 

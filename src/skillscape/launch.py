@@ -50,8 +50,8 @@ def launch(
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}; leave it out to use one per core.")
     folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
-    if sources:
-        check_apart(out, sources)
+    built_on = {config.family.source_folder(config.env) for config in configs}
+    _check_apart(out, [source.folder for source in sources or ()] + [folder for folder in built_on if folder])
     starting_points: Sequence[Run | None] = [None] * len(configs) if sources is None else sources
     states = [_checked_start(config, source) for config, source in zip(configs, starting_points, strict=True)]
     for folder in folders:
@@ -96,15 +96,14 @@ def _folders(out: Path, seeds: list[int], several: bool) -> list[Path]:
     return [out / f"seed_{seed}" for seed in seeds]
 
 
-def check_apart(out: Path, sources: Sequence[Run]) -> None:
+def _check_apart(out: Path, sources: Sequence[Path]) -> None:
     """Refuse a folder inside that of the pre-training that a run builds on, or around it."""
     ours = out.resolve()
     for source in sources:
-        theirs = source.folder.resolve()
+        theirs = source.resolve()
         if ours == theirs or ours in theirs.parents or theirs in ours.parents:
             raise UserError(
-                f"The run would be written to {out}, which overlaps its pre-training {source.folder}; choose "
-                "another --out."
+                f"The run would be written to {out}, which overlaps its pre-training {source}; choose another --out."
             )
 
 

@@ -189,6 +189,10 @@ class SkillControl(EnvFamily):
         )
         return [(f"{PREFIX}RUN", text)]
 
+    def source_folder(self, env_id: str) -> Path:
+        """The folder of the pre-training."""
+        return Path(env_id.removeprefix(PREFIX))
+
     def make(
         self, env_id: str, task: str | None = None, *, kwargs: Kwargs = NO_KWARGS, definition: Definition = None
     ) -> JaxEnv | HostEnv:
@@ -241,7 +245,7 @@ class SkillControl(EnvFamily):
 
     def folder_name(self, env_id: str) -> str:
         """The name of the run, of which seed_N is a part."""
-        folder = Path(env_id.removeprefix(PREFIX))
+        folder = self.source_folder(env_id)
         return f"{folder.parent.name}-{folder.name}" if folder.name.startswith("seed_") else folder.name
 
     def _stored(self, env_id: str, definition: Definition) -> Mapping[str, Any]:
@@ -253,7 +257,7 @@ class SkillControl(EnvFamily):
 
     def _run(self, env_id: str) -> Run:
         """The pre-training whose skills act."""
-        folder = Path(env_id.removeprefix(PREFIX))
+        folder = self.source_folder(env_id)
         if seeds := seed_folders(folder):
             raise UserError(f"{folder} holds {len(seeds)} seeds; give one of them, such as {PREFIX}{seeds[0]}.")
         if not (folder / "config.json").exists():

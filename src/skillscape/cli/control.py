@@ -60,7 +60,6 @@ def control_command(arguments: list[str]) -> None:
     """Train a controller over the skills of each seed of a pre-training."""
     from skillscape.api import load_seeds
     from skillscape.configure import controlling, existing_config
-    from skillscape.launch import check_apart
     from skillscape.training.run import run_folders
 
     generic: Any = ControlOptions
@@ -79,7 +78,6 @@ def control_command(arguments: list[str]) -> None:
     task = first.named_task(given or (_resumed_task(Path(given_out)) if resume and given_out else None))
     place = first.family.folder_name(first.env) if task == first.env else as_folder(task, first)
     out = Path(given_out or Path("runs") / f"{first.method}-{place}-control")
-    check_apart(out, sources)
     bases = []
     for run in sources:
         folder = out / f"seed_{run.config.seed}" if several else out

@@ -5,6 +5,7 @@ A family holds everything that is specific to one kind of environment; other lay
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -191,6 +192,11 @@ class EnvFamily(ABC):
 
     def goal_range(self, env_id: str) -> float | None:
         """R of zero-shot goals, which are uniform in [−R, R]^p around the start; by default None: the user says."""
+        del env_id
+        return None
+
+    def source_folder(self, env_id: str) -> Path | None:
+        """The run folder that the environment is built from, which no run in it may overwrite; by default None."""
         del env_id
         return None
 
