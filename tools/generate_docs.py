@@ -27,6 +27,7 @@ from tyro import _docstrings
 from skillscape import backbones, presets
 from skillscape.backbones.base import Backbone
 from skillscape.cli import main as run_command
+from skillscape.experiments.comparison import file_name
 from skillscape.experiments.paper import registry as experiments
 from skillscape.objectives import trainable
 from skillscape.objectives.base import Objective
@@ -370,8 +371,11 @@ The committed results ([commands](../reproduce.md)): maze/square_a, 250,000 step
 interval].
 
 {maze_row(kind.label)}
-[Trajectories of all methods](index.md#in-the-square-maze) · [learning
-curves](../../results/maze-all/curves.png) · [discussion and limits](../results/mazes.md#all-fourteen-methods)
+![Skills of {kind.label} in the square maze](../../results/maze-all/trajectories/{file_name(kind.label)}.png)
+
+The figure shows stochastic episodes of the seed with the median I(S;Z), or with the median coverage where there are no
+skills. [All methods](index.md#in-the-square-maze) · [learning
+curves](../../results/maze-all/curves.png) · [discussion and limits](../results/mazes.md#all-methods)
 
 ## Cite
 
@@ -400,7 +404,7 @@ functions are the method. `skillscape methods` lists them. [Add your own](../add
 {lines}
 
 The settings were chosen on SD3's results, and the methods that the paper's figure does not have ran once, at their
-defaults: [discussion and limits](../results/mazes.md#all-fourteen-methods).
+defaults: [discussion and limits](../results/mazes.md#all-methods).
 
 ![Trajectories of the median seed of each method](../../results/maze-all/trajectories.png)
 """

@@ -184,6 +184,24 @@ def test_the_raw_numbers_say_how_they_were_made(tmp_path):
     assert told["measures"]["coverage"]["per_seed"] == [0.4, 0.5, 0.6]
 
 
+def test_the_drawn_positions_are_kept_and_each_of_many_columns_has_a_figure(tmp_path):
+    (grid,) = Maze(seeds=1, methods=("sd3",)).grids()
+    labels = ["SD3", "λ = 0.5", "soft-modular", "A & B", "DIAYN"]
+    arms = [
+        replace(arm(grid), label=label, positions=np.full((2, 3, 4, 2), number + 0.25))
+        for number, label in enumerate(labels)
+    ]
+    write(grid, arms[:4], tmp_path / "few", "skillscape reproduce maze")
+    assert not (tmp_path / "few" / "trajectories").exists()
+    write(grid, arms, tmp_path / "many", "skillscape reproduce maze")
+    figures = {path.name for path in (tmp_path / "many" / "trajectories").iterdir()}
+    assert figures == {"sd3.png", "λ-0.5.png", "soft-modular.png", "a-b.png", "diayn.png"}
+    with np.load(tmp_path / "many" / "trajectories.npz") as kept:
+        assert list(kept) == labels
+        assert kept["A & B"].shape == (2, 3, 4, 2)
+        assert (kept["A & B"] == 3.25).all()
+
+
 def test_the_seed_in_the_middle_is_drawn(tmp_path, monkeypatch):
     (grid,) = Maze(seeds=3, methods=("sd3",)).grids()
     information = [0.9, 0.2, 0.5]

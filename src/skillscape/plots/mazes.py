@@ -18,9 +18,10 @@ from matplotlib.lines import Line2D
 
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.plots.curves import MEASURES
-from skillscape.plots.style import grid_shape, new_figure, save, skill_colours, styled
+from skillscape.plots.style import DOTS_PER_INCH, grid_shape, new_figure, save, skill_colours, styled
 
 LEGEND_SKILLS = 20
+PANELS_IN_A_ROW = 4
 PANEL_INCHES = 2.7
 LEGEND: dict[str, Any] = {"handlelength": 0.8, "handletextpad": 0.3, "title": "skill"}
 
@@ -82,7 +83,7 @@ def plot_trajectories(
 
 
 def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> None:
-    """Save panels of trajectories side by side, captions below, in rows of at most four.
+    """Save panels of trajectories side by side, captions below, in rows of at most ``PANELS_IN_A_ROW``.
 
     Several panels share one legend under the figure if a skill has the same colour in all of them; otherwise each has
     its own. A panel with a single policy has no legend.
@@ -90,7 +91,7 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
     counts = {np.shape(panel.positions)[0] for panel in panels} - {1}
     most = skill_colours(max(counts, default=1))
     shared = len(panels) > 1 and all((skill_colours(count) == most[:count]).all() for count in counts)
-    rows, columns = grid_shape(len(panels), 4)
+    rows, columns = grid_shape(len(panels), PANELS_IN_A_ROW)
     width, height = _panel_size(layout)
     legend_inches = 0.0 if shared or not counts or max(counts) > LEGEND_SKILLS else 0.9  # beside each panel
     with styled():
@@ -108,7 +109,8 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
             figure.legend(
                 handles=handles, loc="outside lower center", ncols=across, columnspacing=0.9, borderpad=0.1, **LEGEND
             )
-        save(figure, path)
+        # Many panels are an overview: at full resolution they are megabytes that no page shows.
+        save(figure, path, DOTS_PER_INCH if rows <= 2 else DOTS_PER_INCH // 2)
 
 
 def density_figure(

@@ -48,10 +48,10 @@ def new_figure(width: float, height: float, *, layout: Literal["constrained", "c
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write a PNG with thin margins, creating the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.06, facecolor="white")
+    figure.savefig(path, format="png", dpi=dots_per_inch, bbox_inches="tight", pad_inches=0.06, facecolor="white")
 
 
 def grid_shape(count: int, columns: int) -> tuple[int, int]:
