@@ -17,8 +17,28 @@ TWO_STEPS = Range(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Adam with weight decay, for the networks of one group of settings."""
+
+    learning_rate: Annotated[float, POSITIVE]
+    epsilon: Annotated[float, POSITIVE] = 1e-5
+    """Adam's ε for the networks of this group."""
+    clip_norm: Annotated[float, POSITIVE] = 100.0
+    """Largest global gradient norm of each network of this group; larger gradients are scaled down."""
+    weight_decay: Annotated[float, FRACTION] = 1e-6
+    """Fraction of each parameter of this group that decays per update."""
+
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        """The optimiser of a network of this group."""
+        return decaying_adam(
+            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
+        )
+
+
 @dataclass(frozen=True)
-class WorldConfig:
+class WorldConfig(OptimizerConfig):
     """The world model: encoder, recurrent state-space model (RSSM), decoder, heads, loss and optimiser."""
 
     encoder: Literal["convolutions", "patches"] = "convolutions"
@@ -61,19 +81,6 @@ class WorldConfig:
     """Let the gradient of the task-reward head train the RSSM; fine-tuning switches it on."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's learning rate for the world model and the intrinsic-reward head."""
-    epsilon: Annotated[float, POSITIVE] = 1e-5
-    """Adam's ε for the world model."""
-    clip_norm: Annotated[float, POSITIVE] = 100.0
-    """Largest global gradient norm of the world model; larger gradients are scaled down."""
-    weight_decay: Annotated[float, FRACTION] = 1e-6
-    """Fraction of each of the world model's parameters that decays per update."""
-
-    @property
-    def optimizer(self) -> optax.GradientTransformation:
-        """The optimiser of the world model and of the intrinsic-reward head."""
-        return decaying_adam(
-            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
-        )
 
     @property
     def feature_width(self) -> int:
@@ -86,7 +93,7 @@ class WorldConfig:
 
 
 @dataclass(frozen=True)
-class BehaviourConfig:
+class BehaviourConfig(OptimizerConfig):
     """Actor and critic, the imagined trajectories they learn from, and their optimisers."""
 
     units: Annotated[int, POSITIVE] = 400
@@ -129,19 +136,6 @@ class BehaviourConfig:
     """Updates between two copies of the critic into the target critic."""
     learning_rate: Annotated[float, POSITIVE] = 8e-5
     """Adam's learning rate for actor and critic."""
-    epsilon: Annotated[float, POSITIVE] = 1e-5
-    """Adam's ε for actor and critic."""
-    clip_norm: Annotated[float, POSITIVE] = 100.0
-    """Largest global gradient norm of actor and critic; larger gradients are scaled down."""
-    weight_decay: Annotated[float, FRACTION] = 1e-6
-    """Fraction of each of the actor's and critic's parameters that decays per update."""
-
-    @property
-    def optimizer(self) -> optax.GradientTransformation:
-        """The optimiser of actor and of critic."""
-        return decaying_adam(
-            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
-        )
 
 
 @dataclass(frozen=True)
