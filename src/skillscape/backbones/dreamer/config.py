@@ -17,28 +17,24 @@ TWO_STEPS = Range(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """Adam with weight decay, for the networks of one group of settings."""
+class Optimized:
+    """Mixin for settings with an optimiser, one for each of the networks that they are of."""
 
-    learning_rate: Annotated[float, POSITIVE]
-    epsilon: Annotated[float, POSITIVE] = 1e-5
-    """Adam's ε for the networks of this group."""
-    clip_norm: Annotated[float, POSITIVE] = 100.0
-    """Largest global gradient norm of each network of this group; larger gradients are scaled down."""
-    weight_decay: Annotated[float, FRACTION] = 1e-6
-    """Fraction of each parameter of this group that decays per update."""
+    learning_rate: float
+    epsilon: float
+    clip_norm: float
+    weight_decay: float
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
-        """The optimiser of a network of this group."""
+        """The optimiser of a network."""
         return decaying_adam(
             self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
         )
 
 
 @dataclass(frozen=True)
-class WorldConfig(OptimizerConfig):
+class WorldConfig(Optimized):
     """The world model: encoder, recurrent state-space model (RSSM), decoder, heads, loss and optimiser."""
 
     encoder: Literal["convolutions", "patches"] = "convolutions"
@@ -81,6 +77,12 @@ class WorldConfig(OptimizerConfig):
     """Let the gradient of the task-reward head train the RSSM; fine-tuning switches it on."""
     learning_rate: Annotated[float, POSITIVE] = 3e-4
     """Adam's learning rate for the world model and the intrinsic-reward head."""
+    epsilon: Annotated[float, POSITIVE] = 1e-5
+    """Adam's ε for the world model."""
+    clip_norm: Annotated[float, POSITIVE] = 100.0
+    """Largest global gradient norm of the world model; larger gradients are scaled down."""
+    weight_decay: Annotated[float, FRACTION] = 1e-6
+    """Fraction of each of the world model's parameters that decays per update."""
 
     @property
     def feature_width(self) -> int:
@@ -93,7 +95,7 @@ class WorldConfig(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class BehaviourConfig(OptimizerConfig):
+class BehaviourConfig(Optimized):
     """Actor and critic, the imagined trajectories they learn from, and their optimisers."""
 
     units: Annotated[int, POSITIVE] = 400
@@ -136,6 +138,12 @@ class BehaviourConfig(OptimizerConfig):
     """Updates between two copies of the critic into the target critic."""
     learning_rate: Annotated[float, POSITIVE] = 8e-5
     """Adam's learning rate for actor and critic."""
+    epsilon: Annotated[float, POSITIVE] = 1e-5
+    """Adam's ε for actor and critic."""
+    clip_norm: Annotated[float, POSITIVE] = 100.0
+    """Largest global gradient norm of actor and critic; larger gradients are scaled down."""
+    weight_decay: Annotated[float, FRACTION] = 1e-6
+    """Fraction of each of the actor's and critic's parameters that decays per update."""
 
 
 @dataclass(frozen=True)
