@@ -82,7 +82,7 @@ def test_a_wrong_field_of_a_group_is_refused_by_its_name(world, answer):
 
 
 def test_some_fields_are_replaced_and_the_others_kept():
-    assert overridden(DIAYN(7, (8,)), {"hidden": [16, 4]}, "objective") == DIAYN(7, (16, 4))
+    assert overridden(DIAYN(7, hidden=(8,)), {"hidden": [16, 4]}, "objective") == DIAYN(7, hidden=(16, 4))
     assert overridden(DIAYN(7), {}, "objective") == DIAYN(7)
 
 

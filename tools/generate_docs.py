@@ -75,10 +75,10 @@ class Setting(NamedTuple):
 
 
 def settings_of(instance: Any, prefix: str) -> Iterator[Setting]:  # noqa: ANN401  any dataclass
-    """The fields of a dataclass, and those of the dataclasses in it."""
+    """The fields of a dataclass, its own before those that it shares, and the fields of the dataclasses in it."""
     kind = type(instance)
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for field in fields(instance):
+    own, hints = inspect.get_annotations(kind), typing.get_type_hints(kind, include_extras=True)
+    for field in sorted(fields(instance), key=lambda field: field.name not in own):
         value, flag = getattr(instance, field.name), f"{prefix}.{field.name.replace('_', '-')}"
         if is_dataclass(value):
             yield from settings_of(value, flag)

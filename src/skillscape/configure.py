@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from skillscape import backbones, objectives, presets
 from skillscape.backbones.base import Backbone
 from skillscape.backbones.ddpg import DDPG
-from skillscape.backbones.sac import SAC
+from skillscape.backbones.off_policy import OffPolicy
 from skillscape.config import EvaluationConfig, Phase, RunConfig
 from skillscape.config_io import check_unchanged, overridden
 from skillscape.envs.registry import family_of
@@ -122,7 +122,7 @@ def _of_choices(backbone: Backbone[Any, Any], hold: int) -> Backbone[Any, Any]:
     """Settings that count environment steps, for steps that are choices of ``hold`` of them; an update per choice."""
     if isinstance(backbone, DDPG):
         backbone = replace(backbone, nstep=1)
-    if isinstance(backbone, DDPG | SAC):
+    if isinstance(backbone, OffPolicy):
         return replace(backbone, update_every=1, warmup_steps=backbone.warmup_steps // hold)
     return backbone
 

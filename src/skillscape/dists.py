@@ -90,6 +90,10 @@ class TruncatedNormal(NamedTuple):
         clamped = jnp.clip(drawn, -1 + 1e-6, 1 - 1e-6)
         return drawn + jax.lax.stop_gradient(clamped - drawn)
 
+    def mode(self) -> Float[Array, "*n a"]:
+        """The mean."""
+        return self.mean
+
     def log_prob(self, value: Float[Array, "*n a"]) -> Float[Array, "*n"]:
         """Log density, summed over dimensions."""
         scaled = (value - self.mean) / self.std
@@ -111,9 +115,13 @@ class SquashedNormal(NamedTuple):
     mean: Float[Array, "*n a"]
     log_std: Float[Array, "*n a"]
 
-    def sample(self, noise: float | Float[Array, "*n a"]) -> Float[Array, "*n a"]:
-        """The reparameterised sample of standard-normal ``noise``; 0 gives the tanh of the mean."""
+    def sample(self, noise: Float[Array, "*n a"]) -> Float[Array, "*n a"]:
+        """The reparameterised sample of standard-normal ``noise``."""
         return jnp.tanh(self.mean + jnp.exp(self.log_std) * noise)
+
+    def mode(self) -> Float[Array, "*n a"]:
+        """The tanh of the mean."""
+        return jnp.tanh(self.mean)
 
     def log_prob_of_noise(self, noise: Float[Array, "*n a"]) -> Float[Array, "*n"]:
         """Log density of ``sample(noise)``, summed over dimensions; exact however far out the tanh is."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -65,22 +65,34 @@ class Discrete(SkillSpace):
 
 
 @dataclass(frozen=True)
-class Sphere(SkillSpace):
-    """Unit vectors of ``dimension`` entries, uniform on the sphere."""
-
-    kind: ClassVar[str] = "sphere"
+class Continuum(SkillSpace):
+    """Vectors of ``dimension`` entries; a subclass says which, and how they are drawn."""
 
     dimension: int
 
+    @final
     @property
     def width(self) -> int:
-        """The dimension of the space around the sphere."""
+        """The dimension of the space."""
         return self.dimension
 
+    @final
     @property
     def count(self) -> None:
         """None, since the skills are continuous."""
         return None
+
+    @final
+    def all(self) -> Float[Array, "k z"]:
+        """Refused: a continuum cannot be listed."""
+        raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
+
+
+@dataclass(frozen=True)
+class Sphere(Continuum):
+    """Unit vectors of ``dimension`` entries, uniform on the sphere."""
+
+    kind: ClassVar[str] = "sphere"
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
         """Normalised normal draws."""
@@ -88,65 +100,29 @@ class Sphere(SkillSpace):
         length: Array = jnp.linalg.norm(normal, axis=-1, keepdims=True)
         return normal / length
 
-    def all(self) -> Float[Array, "k z"]:
-        """Refused: a continuum cannot be listed."""
-        raise UserError("These skills are a continuum of directions and cannot be listed; sample some instead.")
-
 
 @dataclass(frozen=True)
-class Box(SkillSpace):
+class Box(Continuum):
     """Vectors uniform in [0, 1]^dimension."""
 
     kind: ClassVar[str] = "box"
-
-    dimension: int
-
-    @property
-    def width(self) -> int:
-        """The dimension of the cube."""
-        return self.dimension
-
-    @property
-    def count(self) -> None:
-        """None, since the skills are continuous."""
-        return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
         """Skills drawn uniformly."""
         return jax.random.uniform(key, (rows, self.dimension))
 
-    def all(self) -> Float[Array, "k z"]:
-        """Refused: a continuum cannot be listed."""
-        raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
-
 
 @dataclass(frozen=True)
-class SignedBox(SkillSpace):
+class SignedBox(Continuum):
     """Vectors m·u with u uniform in [0, 1]^dimension and one sign m for all entries, −1 with probability 1/3."""
 
     kind: ClassVar[str] = "signed-box"
-
-    dimension: int
-
-    @property
-    def width(self) -> int:
-        """The dimension of the two cubes."""
-        return self.dimension
-
-    @property
-    def count(self) -> None:
-        """None: these skills are a continuum."""
-        return None
 
     def sample(self, key: RandomKey, rows: int) -> Float[Array, "n z"]:
         """Uniform draws, each with a sign of its own."""
         sign_key, box_key = jax.random.split(key)
         negative = jax.random.uniform(sign_key, (rows, 1)) < 1 / 3
         return jnp.where(negative, -1.0, 1.0) * jax.random.uniform(box_key, (rows, self.dimension))
-
-    def all(self) -> Float[Array, "k z"]:
-        """Refused: a continuum cannot be listed."""
-        raise UserError("These skills are a continuum and cannot be listed; sample some instead.")
 
 
 @dataclass(frozen=True)

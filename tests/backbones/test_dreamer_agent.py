@@ -302,7 +302,7 @@ def test_the_head_learns_the_scores_of_all_skills_at_once():
     backbone = changed(
         TINY, world={"units": 32, "learning_rate": 0.01}, behaviour={"units": 32}, objective={"reward_on": "replayed"}
     )
-    objective = DIAYN(SKILLS, (8,))
+    objective = DIAYN(SKILLS, hidden=(8,))
     agent, state = begun(backbone, objective)
     batch = sequences(objective)
     posterior, _ = inferred(agent.world.params, batch)

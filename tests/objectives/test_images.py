@@ -54,7 +54,7 @@ def learned(objective, batches, steps):
 
 
 def test_diayn_tells_on_which_side_an_unseen_dot_is():
-    objective = DIAYN(2, (16,))
+    objective = DIAYN(2, hidden=(16,))
     state = learned(objective, [moving(seed)[0] for seed in range(4)], 100)
     held_out, sides = moving(seed=9, rows=100)
     scores = jax.jit(objective.score_skills)(state, held_out.next_obs)

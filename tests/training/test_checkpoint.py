@@ -17,9 +17,9 @@ from skillscape.training.checkpoint import (
     checkpoints,
     keep_newest,
     load_metadata,
-    load_newest,
     load_tree,
     load_tree_and_metadata,
+    read_newest,
     save_tree,
 )
 
@@ -36,6 +36,10 @@ def tree(seed=0):
         "opt_state": {"moment": jnp.ones((2, 2)), "count": jnp.int32(5)},
         "nothing": None,
     }
+
+
+def load_newest(folder):
+    return read_newest(folder, lambda path: load_tree(path, tree()))
 
 
 def bits(tree):
@@ -256,7 +260,7 @@ def test_the_previous_good_checkpoint_is_offered(tmp_path, damage, word):
     damage(checkpoint_folder(tmp_path, 200))
     damage(checkpoint_folder(tmp_path, 300))
     with pytest.raises(UserError, match=f"{word}.*delete it to continue from .*000000000100") as caught:
-        load_newest(tmp_path, tree())
+        load_newest(tmp_path)
     assert is_a_sentence(caught.value)
 
 
@@ -279,14 +283,14 @@ def test_a_checkpoint_of_an_earlier_version_is_called_that(tmp_path):
         path = checkpoint_folder(tmp_path, step) / "arrays.json"
         path.write_text(path.read_text().replace("skillscape-checkpoint-2", "skillscape-checkpoint-1"))
     with pytest.raises(UserError, match=r"earlier version of skillscape.*none before it can be read either.*--force"):
-        load_newest(tmp_path, tree())
+        load_newest(tmp_path)
 
 
 def test_a_folder_of_checkpoints_that_is_a_link_is_neither_read_nor_cleared(tmp_path):
     for step in (100, 200, 300):
         save_tree(checkpoint_folder(tmp_path / "elsewhere", step), tree())
     (tmp_path / "checkpoints").symlink_to(tmp_path / "elsewhere")
-    for use in (lambda folder: load_newest(folder, tree()), lambda folder: keep_newest(folder, 1)):
+    for use in (load_newest, lambda folder: keep_newest(folder, 1)):
         with pytest.raises(UserError, match="symbolic link"):
             use(tmp_path / "checkpoints")
     assert len(checkpoints(tmp_path / "elsewhere")) == 3
@@ -296,7 +300,7 @@ def test_a_lone_damaged_checkpoint_says_to_start_again(tmp_path):
     save_tree(checkpoint_folder(tmp_path, 100), tree())
     flip_a_bit(checkpoint_folder(tmp_path, 100))
     with pytest.raises(UserError, match="there is no earlier one: start again with --force"):
-        load_newest(tmp_path, tree())
+        load_newest(tmp_path)
 
 
 def is_a_sentence(error):
@@ -328,7 +332,7 @@ def test_a_tree_of_another_kind_is_refused(tmp_path, other):
 def test_the_newest_is_loaded_by_step_not_by_time(tmp_path):
     for step in (900, 1000, 200):
         save_tree(checkpoint_folder(tmp_path, step), tree(step))
-    step, loaded = load_newest(tmp_path, tree())
+    step, loaded = load_newest(tmp_path)
     assert (step, int(loaded["count"])) == (1000, 1007)
 
 
@@ -337,7 +341,7 @@ def test_no_checkpoint_is_none(tmp_path, made):
     folder = tmp_path / "checkpoints"
     if made:
         folder.mkdir()
-    assert load_newest(folder, tree()) is None
+    assert load_newest(folder) is None
 
 
 def test_only_the_newest_are_kept(tmp_path):

@@ -52,7 +52,7 @@ def train(kind, folder, steps, **options):
     """A tiny run in a maze or on the host."""
     if kind == "maze":
         backbone = PPO(episodes=8, minibatches=2, hidden=(8,))
-        pretrain(DIAYN(4, (8,)), MAZE, out=folder, preset="smoke", steps=steps, backbone=backbone, **options)
+        pretrain(DIAYN(4, hidden=(8,)), MAZE, out=folder, preset="smoke", steps=steps, backbone=backbone, **options)
     else:
         pretrain("diayn", HOST, out=folder, preset="smoke", steps=steps, **options)
 

@@ -35,7 +35,7 @@ CONFIG = RunConfig(
     phase="pretrain",
     env="gym/toys:Toy-v0",
     task=None,
-    objective=DIAYN(3, (4,), resample_every=7),
+    objective=DIAYN(3, hidden=(4,), resample_every=7),
     backbone=TINY,
     steps=120,
     seed=3,
@@ -140,7 +140,7 @@ def test_the_policy_takes_the_first_steps_of_a_fine_tuning(tmp_path):
 
 
 def test_a_skill_is_inferred_from_what_the_objective_saw(tmp_path):
-    source = train(tmp_path / "source", replace(CONFIG, objective=APS(3, (4,), neighbours=2), steps=60))
+    source = train(tmp_path / "source", replace(CONFIG, objective=APS(3, hidden=(4,), neighbours=2), steps=60))
     tuned = finetuning_of(source, CONFIG.env, steps=50)
     assert tuned.skill == "infer"
     run = Run.create(tmp_path / "run", tuned)
@@ -174,7 +174,7 @@ def test_what_is_learned_after_the_choice_of_a_skill_is_under_that_skill(tmp_pat
 
 def test_no_skill_is_inferred_from_what_fine_tuning_does_not_compute(tmp_path):
     on_replayed = changed(TINY, objective={"reward_on": "replayed"})
-    scored = replace(CONFIG, objective=APS(3, (4,), neighbours=2), backbone=on_replayed, steps=60)
+    scored = replace(CONFIG, objective=APS(3, hidden=(4,), neighbours=2), backbone=on_replayed, steps=60)
     source = train(tmp_path / "source", scored)
     with pytest.raises(UserError, match="--skill infer is not available"):
         finetuning_of(source, CONFIG.env, steps=50)

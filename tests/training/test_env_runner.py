@@ -70,7 +70,7 @@ def test_what_acting_remembers_begins_anew_with_each_episode(watched):
 
 @pytest.mark.parametrize("every", [RESAMPLE, None])
 def test_skills_change_at_the_start_of_an_episode_and_so_often_within_it(watched, every):
-    _, seen = watched(a_config(objective=DIAYN(SKILLS, (4,), resample_every=every)))
+    _, seen = watched(a_config(objective=DIAYN(SKILLS, hidden=(4,), resample_every=every)))
     length = every or toys.HORIZON
     spans = [
         np.array([step.skill for step in episode[first : first + length]])

@@ -256,7 +256,7 @@ def test_the_first_iteration_of_a_run_that_judges_skills_tries_them_and_learns_n
 
 
 def test_a_skill_is_inferred_by_the_model_of_the_pre_training(tmp_path, tried):
-    method = APS(3, (4,), neighbours=2)
+    method = APS(3, hidden=(4,), neighbours=2)
     config = finetuning_config(objective=method, skill="infer")
     run = Run.create(tmp_path / "run", config)
     model = method.init(jax.random.key(5), Spec((2,), 2))

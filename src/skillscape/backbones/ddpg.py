@@ -11,18 +11,16 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 from jaxtyping import Array, Float, PyTree
 
-from skillscape.backbones.base import TooShort, VectorBackbone
+from skillscape.backbones.base import TooShort
 from skillscape.backbones.controller import controlled, mixture
+from skillscape.backbones.off_policy import OffPolicy, critic_loss
 from skillscape.dists import TruncatedNormal
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
-from skillscape.optim import TrainState, adam, ema, gradient_step
-from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
-from skillscape.replay import EpisodeIndex, Replay
+from skillscape.optim import TrainState, ema, gradient_step
+from skillscape.ranges import FRACTION, POSITIVE
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 
@@ -125,21 +123,16 @@ class DDPGAgent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPG(VectorBackbone[DDPGAgent, Transitions]):
+class DDPG(OffPolicy[DDPGAgent]):
     """DDPG with twin critics on a shared trunk, constant action noise and n-step returns."""
 
     name: ClassVar[str] = "ddpg"
     label: ClassVar[str] = "DDPG"
-    relabels: ClassVar[bool] = True
 
     width: Annotated[int, POSITIVE] = 1024
     """Width of every hidden layer of actor and critic."""
     batch_size: Annotated[int, POSITIVE] = 1024
     """Transitions in the batch of an update."""
-    learning_rate: Annotated[float, POSITIVE] = 1e-4
-    """Adam's learning rate for actor and critic."""
-    discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ of the returns."""
     nstep: Annotated[int, POSITIVE] = 3
     """Number of steps n of the n-step returns."""
     tau: Annotated[float, FRACTION, POSITIVE] = 0.01
@@ -148,22 +141,10 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     """Standard deviation σ of the Gaussian noise on actions, which are in [-1, 1]."""
     noise_clip: Annotated[float, POSITIVE] = 0.3
     """Clipping range of the action noise in the losses; acting does not clip."""
-    update_every: Annotated[int, POSITIVE] = 2
-    """Environment steps between two updates."""
-    warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
-    """Environment steps with uniformly random actions before the first update, in pre-training and in fine-tuning."""
-    replay_capacity: Annotated[int, POSITIVE] = 1_000_000
-    """Capacity of the replay buffer in transitions."""
     pairs: Literal["n-step", "one-step"] = "n-step"
     """Next state s' that objectives see and returns bootstrap from: s_{t+n} (as URLB) or s_{t+1}."""
-    skill_scale: Annotated[float, POSITIVE] = 1.0
-    """Factor on the skill vector at the inputs of actor and critic."""
     fresh_target: bool = True
     """Start fine-tuning with a random target critic, as URLB does, instead of a copy of the critic."""
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate)
 
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> DDPGAgent:
         """Fresh networks; the target is a copy of the critic. Outside jit only: see ``nets.orthogonal``."""
@@ -181,26 +162,9 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
         """The actor is all that acting reads."""
         return agent.actor.params
 
-    def act(
-        self,
-        policy: Actor,
-        carry: PyTree,
-        obs: Float[Array, "n d"],
-        skill: Float[Array, "n z"],
-        key: RandomKey,
-        explore: bool,
-    ) -> tuple[Float[Array, "n a"], PyTree]:
-        """The mean action, with noise where ``explore`` is on."""
-        actions = self._policy(policy, obs, skill)
-        if not explore:
-            return actions.mean, carry
-        return actions.sample(jax.random.normal(key, actions.mean.shape)), carry
-
-    def log_prob(
-        self, agent: DDPGAgent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
-    ) -> Float[Array, " n"]:
-        """How likely the policy is to take these actions."""
-        return self._policy(agent.actor.params, obs, skill).log_prob(action)
+    def policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> TruncatedNormal:
+        """A normal around the mean action, clipped to (-1, 1)."""
+        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_std)
 
     # Learning
 
@@ -216,32 +180,17 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
             self.replay_capacity,
         )
 
-    def sample(
-        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
-    ) -> Transitions | None:
-        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
-        del skill
-        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
-
     def too_short(self, steps: int) -> TooShort | None:
         """An n-step return needs n steps."""
         if steps >= self.nstep:
             return None
         return TooShort(f"returns over {self.nstep} steps", "nstep", steps)
 
-    def critic_loss(
-        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of both critics' mean squared errors."""
-        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
-
     def actor_loss(
         self, actor: Actor, critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
     ) -> tuple[Float[Array, ""], Metrics]:
         """−E[min Q(s, z, a)]: the deterministic policy gradient through the smaller of the two values."""
-        action = self._policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
+        action = self.policy(actor, batch.obs, batch.skill).sample(noise, self.noise_clip)
         value = jnp.mean(jnp.min(jax.vmap(critic)(batch.obs, batch.skill, action), axis=-1))
         return -value, {"actor_loss": -value}
 
@@ -250,25 +199,17 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
         """Batch → model update → rewards → skills to learn under → critic → actor → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        # An objective of several updates per step gets a part of the batch for each; the agent learns from the last.
-        parts = batch.split(objective.updates_per_step)
-        metrics: Metrics = {}
-        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
-            objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
-        batch = parts[-1]
-        seen = self._experience(batch)
-        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
-        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
-        reward = jax.lax.stop_gradient(reward)
-        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
+        objective_state, batch, reward, metrics = self.rewarded(
+            objective, objective_state, batch, model_key, reward_key
+        )
 
         next_obs, discount = self._next(batch)
-        next_policy = self._policy(agent.actor.params, next_obs, batch.skill)
+        next_policy = self.policy(agent.actor.params, next_obs, batch.skill)
         next_action = next_policy.sample(jax.random.normal(target_key, batch.action.shape), self.noise_clip)
         next_value = jnp.min(jax.vmap(agent.target)(next_obs, batch.skill, next_action), axis=-1)
         value_target = reward + discount * next_value
         critic, critic_metrics = gradient_step(
-            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
+            self._transform, lambda critic: critic_loss(critic, batch, value_target), agent.critic
         )
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = gradient_step(
@@ -302,15 +243,12 @@ class DDPG(VectorBackbone[DDPGAgent, Transitions]):
 
     # Helpers
 
-    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> TruncatedNormal:
-        return TruncatedNormal(jax.vmap(actor)(obs, skill), self.action_std)
-
     def _next(self, batch: Transitions) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """The state to bootstrap from, and the discount of its value."""
         if self.pairs == "one-step":
             return batch.next_obs, batch.next_discount
         return batch.bootstrap_obs, batch.discount
 
-    def _experience(self, batch: Transitions) -> Experience:
+    def experience(self, batch: Transitions) -> Experience:
         """The batch as objectives see it."""
         return Experience(batch.obs, batch.action, self._next(batch)[0], batch.skill, batch.reward)

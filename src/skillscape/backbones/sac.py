@@ -11,18 +11,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 from jaxtyping import Array, Float, PyTree
 
-from skillscape.backbones.base import VectorBackbone
 from skillscape.backbones.controller import controlled, mixture
+from skillscape.backbones.off_policy import OffPolicy, critic_loss
 from skillscape.dists import SquashedNormal
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
-from skillscape.optim import TrainState, adam, ema, gradient_step
-from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
-from skillscape.replay import EpisodeIndex, Replay
+from skillscape.optim import TrainState, ema, gradient_step
+from skillscape.ranges import FRACTION, POSITIVE
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -83,39 +80,22 @@ class SACAgent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SAC(VectorBackbone[SACAgent, Transitions]):
+class SAC(OffPolicy[SACAgent]):
     """Soft actor-critic: twin critics, a squashed Gaussian policy, and a temperature that holds its entropy."""
 
     name: ClassVar[str] = "sac"
     label: ClassVar[str] = "SAC"
-    relabels: ClassVar[bool] = True
 
     hidden: Annotated[tuple[int, ...], POSITIVE] = (1024, 1024)
     """Widths of the hidden layers of actor and critics."""
     batch_size: Annotated[int, POSITIVE] = 256
     """Transitions in the batch of an update."""
-    learning_rate: Annotated[float, POSITIVE] = 1e-4
-    """Adam's learning rate for actor, critics and temperature."""
-    discount: Annotated[float, FRACTION] = 0.99
-    """Discount factor γ of the returns."""
     tau: Annotated[float, FRACTION, POSITIVE] = 0.005
     """Update rate τ of the target critics: fraction of the way to the critics per update."""
     initial_temperature: Annotated[float, POSITIVE] = 0.01
     """Initial temperature α, the weight of the policy's entropy."""
     entropy_scale: float = 0.5
     """Target entropy divided by minus the number of action dimensions, in nats."""
-    skill_scale: Annotated[float, POSITIVE] = 1.0
-    """Factor on the skill vector at the inputs of actor and critics."""
-    update_every: Annotated[int, POSITIVE] = 2
-    """Environment steps between two updates."""
-    warmup_steps: Annotated[int, NON_NEGATIVE] = 4_000
-    """Environment steps with uniformly random actions before the first update, in pre-training and in fine-tuning."""
-    replay_capacity: Annotated[int, POSITIVE] = 1_000_000
-    """Capacity of the replay buffer in transitions."""
-
-    @property
-    def _transform(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate)
 
     def init(self, key: RandomKey, env_spec: EnvSpec, objective: Objective[Any]) -> SACAgent:
         """Fresh networks; the target is a copy of the critic."""
@@ -133,24 +113,10 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         """The actor is all that acting reads."""
         return agent.actor.params
 
-    def act(
-        self,
-        policy: Actor,
-        carry: PyTree,
-        obs: Float[Array, "n d"],
-        skill: Float[Array, "n z"],
-        key: RandomKey,
-        explore: bool,
-    ) -> tuple[Float[Array, "n a"], PyTree]:
-        """A draw from the policy, or the tanh of its mean where ``explore`` is off."""
-        actions = self._policy(policy, obs, skill)
-        return actions.sample(jax.random.normal(key, actions.mean.shape) if explore else 0.0), carry
-
-    def log_prob(
-        self, agent: SACAgent, obs: Float[Array, "n d"], skill: Float[Array, "n z"], action: Float[Array, "n a"]
-    ) -> Float[Array, " n"]:
-        """How likely the policy is to take these actions."""
-        return self._policy(agent.actor.params, obs, skill).log_prob(action)
+    def policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> SquashedNormal:
+        """A normal in front of a tanh."""
+        mean, log_std = jnp.split(jax.vmap(actor)(obs, skill), 2, axis=-1)
+        return SquashedNormal(mean, jnp.clip(log_std, *LOG_STD_RANGE))
 
     # Learning
 
@@ -158,21 +124,6 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     def schedule(self) -> Schedule:
         """When to act at random, learn, and from how much; returns are one step long."""
         return Schedule(self.warmup_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
-
-    def sample(
-        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
-    ) -> Transitions | None:
-        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
-        del skill
-        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
-
-    def critic_loss(
-        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of both critics' mean squared errors."""
-        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
 
     def actor_loss(
         self,
@@ -183,7 +134,7 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
         noise: Float[Array, "n a"],
     ) -> tuple[Float[Array, ""], Metrics]:
         """E[α log π(a|s, z) − min Q(s, z, a)] through a reparameterised action."""
-        policy = self._policy(actor, batch.obs, batch.skill)
+        policy = self.policy(actor, batch.obs, batch.skill)
         values = jnp.min(jax.vmap(critic)(batch.obs, batch.skill, policy.sample(noise)), axis=-1)
         log_prob = policy.log_prob_of_noise(noise)
         loss, entropy = jnp.mean(temperature * log_prob - values), -jnp.mean(log_prob)
@@ -200,26 +151,18 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
     ) -> tuple[SACAgent, PyTree, Metrics]:
         """Batch → model update → rewards → skills to learn under → critic → actor → temperature → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        # As in DDPG: a part of the batch for each update of the objective; the agent learns from the last.
-        parts = batch.split(objective.updates_per_step)
-        metrics: Metrics = {}
-        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
-            objective_state, metrics = objective.update(objective_state, _experience(part), update_key)
-        batch = parts[-1]
-        seen = _experience(batch)
-        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
-        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
-        reward = jax.lax.stop_gradient(reward)
-        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
+        objective_state, batch, reward, metrics = self.rewarded(
+            objective, objective_state, batch, model_key, reward_key
+        )
 
         temperature = jnp.exp(agent.log_temperature.params)
-        policy = self._policy(agent.actor.params, batch.next_obs, batch.skill)
+        policy = self.policy(agent.actor.params, batch.next_obs, batch.skill)
         noise = jax.random.normal(target_key, batch.action.shape)
         next_value = jnp.min(jax.vmap(agent.target)(batch.next_obs, batch.skill, policy.sample(noise)), axis=-1)
         soft_value = next_value - temperature * policy.log_prob_of_noise(noise)
         value_target = reward + batch.next_discount * soft_value
         critic, critic_metrics = gradient_step(
-            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
+            self._transform, lambda critic: critic_loss(critic, batch, value_target), agent.critic
         )
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = gradient_step(
@@ -253,6 +196,10 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
 
     # Helpers
 
+    def experience(self, batch: Transitions) -> Experience:
+        """The batch as objectives see it: single steps."""
+        return Experience(batch.obs, batch.action, batch.next_obs, batch.skill, batch.reward)
+
     def _agent(self, actor: Actor, critic: Critic) -> SACAgent:
         """Networks with fresh optimisers, target and temperature."""
         log_temperature = jnp.log(jnp.float32(self.initial_temperature))
@@ -262,15 +209,6 @@ class SAC(VectorBackbone[SACAgent, Transitions]):
             TrainState.create(self._transform, log_temperature),
             critic,
         )
-
-    def _policy(self, actor: Actor, obs: Float[Array, "n d"], skill: Float[Array, "n z"]) -> SquashedNormal:
-        mean, log_std = jnp.split(jax.vmap(actor)(obs, skill), 2, axis=-1)
-        return SquashedNormal(mean, jnp.clip(log_std, *LOG_STD_RANGE))
-
-
-def _experience(batch: Transitions) -> Experience:
-    """The batch as objectives see it: single steps."""
-    return Experience(batch.obs, batch.action, batch.next_obs, batch.skill, batch.reward)
 
 
 def _redrawn(critic: Critic, key: RandomKey) -> Critic:

@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from skillscape.cli.display import positional, value_of
-from skillscape.cli.parsing import Count, whole_number
+from skillscape.cli.parsing import Count
 from skillscape.cli.plugins import allow_run
 from skillscape.cli.train import (
     SWITCHES,
@@ -18,6 +18,7 @@ from skillscape.cli.train import (
     LaunchOptions,
     NoSettings,
     as_folder,
+    number_of,
     train_runs,
 )
 from skillscape.errors import UserError
@@ -84,10 +85,10 @@ def control_command(arguments: list[str]) -> None:
         base = controlling(
             run,
             task,
-            hold=_number(arguments, "--hold"),
+            hold=number_of(arguments, "--hold"),
             preset=value_of(arguments, "--preset", "") or None,
             backbone=value_of(arguments, "--backbone", "") or None,
-            steps=_number(arguments, "--steps"),
+            steps=number_of(arguments, "--steps"),
             existing=existing_config(folder) if resume else None,
         )
         bases.append((folder, replace(base, seed=run.config.seed)))
@@ -147,11 +148,3 @@ def _resumed_task(out: Path) -> str | None:
 
     existing = existing_config(out)
     return None if existing is None else existing.task
-
-
-def _number(arguments: list[str], flag: str) -> int | None:
-    """A number that decides defaults; the parser refuses text that is not one."""
-    try:
-        return whole_number(value_of(arguments, flag, ""))
-    except ValueError:
-        return None

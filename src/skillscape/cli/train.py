@@ -190,7 +190,7 @@ def finetune_command(arguments: list[str]) -> None:
     place = first.family.folder_name(first.env)
     name = f"{place}-finetuned" if task == first.env else as_folder(task, first)
     out = Path(given_out or Path("runs") / f"{first.method}-{name}")
-    skill, snapshot = _given(arguments, "--skill"), _count(arguments, "--snapshot")
+    skill, snapshot = _given(arguments, "--skill"), number_of(arguments, "--snapshot")
     bases = []
     for run in sources:
         existing = existing_config(out / f"seed_{run.config.seed}" if several else out) if resume else None
@@ -247,7 +247,7 @@ def _task(arguments: list[str], env: str) -> str | None:
     return _given(arguments, "--task") or (family_of(env).tasks(env)[0] if _asks_for_help(arguments) else None)
 
 
-def _count(arguments: list[str], flag: str) -> int | None:
+def number_of(arguments: list[str], flag: str) -> int | None:
     """A number that decides defaults; the parser refuses text that is not one."""
     try:
         return whole_number(value_of(arguments, flag, ""))
@@ -260,7 +260,7 @@ def _deciding_flags(arguments: list[str]) -> dict[str, Any]:
     return {
         "preset": _given(arguments, "--preset"),
         "backbone": _given(arguments, "--backbone"),
-        "steps": _count(arguments, "--steps"),
+        "steps": number_of(arguments, "--steps"),
         "env_kwargs": keyword_arguments(values_of(arguments, "--env.kwargs")) or None,
     }
 

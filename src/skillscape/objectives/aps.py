@@ -5,23 +5,14 @@ Q = ψ(s, a, w)·w, so that the vector of a new task can be read off its rewards
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import (
-    AdamTrained,
-    Adaptation,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, Adaptation, Objective, Scale, SkillSteps
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -50,15 +41,12 @@ class APS(AdamTrained, Objective[APSState]):
 
     dimension: Annotated[int, POSITIVE] = 10
     """Dimension of the task vector w (the skill) and of the features φ."""
-    hidden: Hidden = (128, 128)
     neighbours: Annotated[int, POSITIVE] = 12
     """Number of neighbours k of the particle entropy, the state itself included."""
     distance_floor: float = 1e-4
     """Constant subtracted from the scaled neighbour distances, which are then clipped below at zero."""
     faithful_regression: bool = False
     """Infer the skill as URLB's code does, w ∝ Σ rᵢ φ̂(sᵢ), instead of by least squares."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
     resample_every: SkillSteps = None
 
     @classmethod
@@ -66,12 +54,7 @@ class APS(AdamTrained, Objective[APSState]):
         """Outside mazes URLB's settings: a new task vector every five steps."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=None if scale.resample_every is None else 5,
-        )
+        return replace(cls.sized(scale), resample_every=None if scale.resample_every is None else 5)
 
     @property
     def adaptation(self) -> Adaptation:

@@ -4,7 +4,7 @@ The paper learns its representation of pixels contrastively. For state vectors w
 Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021): forward and inverse dynamics models.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import equinox as eqx
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, LayerNorm, Linear
-from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.objectives.base import AdamTrained, Objective, Scale
 from skillscape.objectives.encoders import ObsEncoder
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -50,7 +50,6 @@ class APT(AdamTrained, Objective[APTState]):
     label: ClassVar[str] = "APT"
     reward_gradient: ClassVar[bool] = False
 
-    hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 32
     """Dimension of the representation h(s)."""
     neighbours: Annotated[int, POSITIVE] = 12
@@ -61,20 +60,14 @@ class APT(AdamTrained, Objective[APTState]):
     """Constant subtracted from the scaled neighbour distances, which are then clipped below at zero."""
     reward_state: RewardState = "obs"
     """State of a transition that is rewarded: s (obs) or s' (next_obs)."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """Outside mazes URLB's settings: one hidden layer, and a representation half as wide."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(
-            hidden=(scale.width,),
-            feature_dim=scale.width // 2,
-            reward_state=scale.reward_state,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
+        return replace(
+            cls.sized(scale), hidden=(scale.width,), feature_dim=scale.width // 2, reward_state=scale.reward_state
         )
 
     def init(self, key: RandomKey, spec: Spec) -> APTState:

@@ -1,7 +1,7 @@
 """The contract of an objective: an intrinsic reward, and the model it is computed from."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
 import jax.numpy as jnp
@@ -22,7 +22,6 @@ Pairs = Literal["n-step", "one-step"]
 
 # Fields that most methods share, with their range and help text.
 SkillCount = Annotated[int, POSITIVE, Doc("Number of discrete skills n.")]
-Hidden = Annotated[tuple[int, ...], POSITIVE, Doc("Hidden layer widths of the method's networks.")]
 LearningRate = Annotated[float, POSITIVE, Doc("Adam's learning rate for the method's networks.")]
 Epsilon = Annotated[float, POSITIVE, Doc("Adam's ε for the method's networks.")]
 SkillSteps = Annotated[
@@ -189,21 +188,35 @@ class Objective(ABC, Generic[State]):
         return self.skills.all()[jnp.argmax(self.score_skills(state, goal), axis=-1)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class AdamTrained:
-    """Mixin for objectives that train their networks by Adam with ``learning_rate`` and ``epsilon``."""
+    """Settings of objectives that train all of their networks by one Adam."""
 
-    learning_rate: float
-    epsilon: float
+    hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
+    """Hidden layer widths of the method's networks."""
+    learning_rate: LearningRate = 1e-3
+    epsilon: Epsilon = 1e-3
+
+    @classmethod
+    def sized(cls, scale: Scale) -> Self:
+        """The defaults, but for networks and Adam: those are the preset's."""
+        return cls(hidden=scale.hidden, learning_rate=scale.learning_rate, epsilon=scale.epsilon)
 
     @property
     def _transform(self) -> optax.GradientTransformation:
         return adam(self.learning_rate, epsilon=self.epsilon)
 
 
+@dataclass(frozen=True)
 class DiscreteSkills:
-    """Mixin for objectives with ``number_of_skills`` one-hot skills."""
+    """Settings of objectives with ``number_of_skills`` one-hot skills."""
 
-    number_of_skills: int
+    number_of_skills: SkillCount = 10
+    resample_every: SkillSteps = field(default=None, kw_only=True)
+
+    def with_skills(self, scale: Scale) -> Self:
+        """The same settings with the number of skills, and the steps that one lasts, of the preset."""
+        return replace(self, number_of_skills=scale.number_of_skills, resample_every=scale.resample_every)
 
     @property
     def skills(self) -> Discrete:

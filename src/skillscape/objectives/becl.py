@@ -3,7 +3,7 @@
 States of the same skill are positives of each other, and all other states of the batch are negatives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -12,17 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import (
-    AdamTrained,
-    DiscreteSkills,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillCount,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, DiscreteSkills, Objective, Scale
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -60,8 +50,6 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
     # A row is compared with other rows of the same skill, so a relabelled skill has no meaning.
     scores_other_skills: ClassVar[bool] = False
 
-    number_of_skills: SkillCount = 10
-    hidden: Hidden = (128, 128)
     projection_hidden: Annotated[tuple[int, ...], POSITIVE] = (128,)
     """Hidden layer widths of the projection head."""
     feature_dim: Annotated[int, POSITIVE] = 10
@@ -70,21 +58,14 @@ class BeCL(AdamTrained, DiscreteSkills, Objective[BeCLState]):
     """Temperature T of the InfoNCE loss."""
     reward_scale: float = 1.0
     """Factor on the intrinsic reward, which is of order 1 / batch size."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """10 features in mazes, as many as skills, and 16 elsewhere."""
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
+        return replace(
+            cls.sized(scale).with_skills(scale),
             projection_hidden=(scale.width,),
             feature_dim=10 if scale.benchmark == "maze" else 16,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=scale.resample_every,
         )
 
     def init(self, key: RandomKey, spec: Spec) -> BeCLState:

@@ -11,7 +11,7 @@ relabel, PPO and Dreamer, learn a transition under the skill that acted, and its
 that the state belongs to the cluster of that skill.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -19,17 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from skillscape.objectives.base import (
-    AdamTrained,
-    DiscreteSkills,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillCount,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, DiscreteSkills, Objective, Scale
 from skillscape.objectives.skill_contrast import ContrastNetworks, contrast_loss
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import NON_NEGATIVE, POSITIVE
@@ -70,12 +60,10 @@ class CeSD(AdamTrained, DiscreteSkills, Objective[CeSDState]):
     # What other skills did in a cluster counts: the labels have to be the true ones.
     scores_other_skills: ClassVar[bool] = False
 
-    number_of_skills: SkillCount = 10
     relabelled: bool = False
     """Learn a transition under the skill of the cluster of s' (DDPG and SAC), not under the skill that acted."""
     constraint_weight: Annotated[float, NON_NEGATIVE] = 1.0
     """Weight β of the reward for clusters that no other skill visits."""
-    hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 16
     """Width of the features f(s) and of the prototypes."""
     temperature: Annotated[float, POSITIVE] = 0.5
@@ -90,24 +78,17 @@ class CeSD(AdamTrained, DiscreteSkills, Objective[CeSDState]):
     """Rows of a batch that a cluster needs for its states to be rewarded at all (17 in the authors' code)."""
     distance_floor: float = 5e-4
     """Subtracted from the scaled distances to the neighbours, which are then floored at zero."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """As the authors on URLB; relabelled where transitions are replayed, and not imagined."""
         body = next((body for body in ON_URLB if scale.env_id.startswith(body)), "quadruped")
         iterations, weight = ON_URLB[body]
-        return cls(
-            number_of_skills=scale.number_of_skills,
+        return replace(
+            cls.sized(scale).with_skills(scale),
             relabelled=scale.replayed and not scale.imagined,
             constraint_weight=weight,
             sinkhorn_iterations=iterations,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=scale.resample_every,
         )
 
     @property

@@ -7,7 +7,7 @@ Departure: the authors fit successor features ψ(s, a, z) entry by entry to the 
 critic is Q = ψ(s, a, z)·z and its target the scalar r + γ Q̄, as for APS: backbones hand rewards on as one number.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import jax
@@ -50,12 +50,10 @@ class CSF(LatentSteps[CSFState]):
         """As the paper: a skill lasts an episode; two entries in mazes, four for robots."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(
+        return replace(
+            cls.sized(scale),
             number_of_skills=scale.number_of_skills,
             dimension=2 if scale.benchmark == "maze-pixels" else 4,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
         )
 
     @property

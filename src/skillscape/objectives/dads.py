@@ -12,17 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import (
-    AdamTrained,
-    DiscreteSkills,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillCount,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, DiscreteSkills, Objective, Scale
 from skillscape.objectives.encoders import coarse_target, coarse_target_size
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -43,24 +33,13 @@ class DADS(AdamTrained, DiscreteSkills, Objective[DADSState]):
     label: ClassVar[str] = "DADS"
     reaches_goals: ClassVar[bool] = True
 
-    number_of_skills: SkillCount = 10
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
     variance: Annotated[float, POSITIVE] = 0.5
     """Variance σ² of q(s'|z); 0.5 gives the log density −‖s' − ŝ‖² of the reference code, up to a constant."""
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """The same settings everywhere, at the sizes of the preset."""
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=scale.resample_every,
-        )
+        return cls.sized(scale).with_skills(scale)
 
     def init(self, key: RandomKey, spec: Spec) -> DADSState:
         """The initial model."""

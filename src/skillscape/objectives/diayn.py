@@ -7,18 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import (
-    AdamTrained,
-    Adaptation,
-    DiscreteSkills,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillCount,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, Adaptation, DiscreteSkills, Objective, Scale
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, gradient_step
 from skillscape.types import Experience, Metrics, RandomKey, Spec
@@ -39,22 +28,10 @@ class DIAYN(AdamTrained, DiscreteSkills, Objective[DIAYNState]):
     reaches_goals: ClassVar[bool] = True
     imagined_entropy: ClassVar[float | None] = 0.1
 
-    number_of_skills: SkillCount = 10
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
-    resample_every: SkillSteps = None
-
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """The same settings everywhere, at the sizes of the preset."""
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=scale.resample_every,
-        )
+        return cls.sized(scale).with_skills(scale)
 
     @property
     def adaptation(self) -> Adaptation:

@@ -3,14 +3,14 @@
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.objectives.base import AdamTrained, Objective, Scale
 from skillscape.objectives.encoders import StateNet, coarse_target, coarse_target_size
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -36,16 +36,13 @@ class Disagreement(AdamTrained, Objective[DisagreementState]):
 
     ensemble_size: Annotated[int, POSITIVE] = 5
     """Number of forward models, at least 2; they differ by their initialisation only."""
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """Outside mazes URLB's settings: one hidden layer."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
+        return replace(cls.sized(scale), hidden=(scale.width,))
 
     def init(self, key: RandomKey, spec: Spec) -> DisagreementState:
         """Initial models, each from its own key."""

@@ -15,18 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import (
-    AdamTrained,
-    Adaptation,
-    DiscreteSkills,
-    Epsilon,
-    Hidden,
-    LearningRate,
-    Objective,
-    Scale,
-    SkillCount,
-    SkillSteps,
-)
+from skillscape.objectives.base import AdamTrained, Adaptation, DiscreteSkills, Objective, Scale
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import NON_NEGATIVE, POSITIVE
@@ -48,26 +37,15 @@ class DISDAIN(AdamTrained, DiscreteSkills, Objective[DISDAINState]):
     reaches_goals: ClassVar[bool] = True
     imagined_entropy: ClassVar[float | None] = 0.1
 
-    number_of_skills: SkillCount = 10
     ensemble_size: Annotated[int, POSITIVE] = 2
     """Number N of discriminators, at least two. All learn from the same batches: they differ by their start alone."""
     bonus_weight: Annotated[float, NON_NEGATIVE] = 20.0
     """Weight of the discriminators' disagreement, which is in nats, in the reward; 0 leaves DIAYN."""
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """The same in mazes and elsewhere, but for its sizes."""
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-            resample_every=scale.resample_every,
-        )
+        return cls.sized(scale).with_skills(scale)
 
     @property
     def adaptation(self) -> Adaptation:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from skillscape.objectives.base import DiscreteSkills, Objective, Scale, SkillCount, SkillSteps
+from skillscape.objectives.base import DiscreteSkills, Objective, Scale
 from skillscape.objectives.encoders import coarse_target, coarse_target_size
 from skillscape.ranges import FRACTION, POSITIVE
 from skillscape.stats import Moments, particle_entropy, sinkhorn
@@ -44,7 +44,6 @@ class EDL(DiscreteSkills, Objective[EDLState]):
     label: ClassVar[str] = "EDL"
     reaches_goals: ClassVar[bool] = True
 
-    number_of_skills: SkillCount = 10
     discovery_updates: Annotated[int, POSITIVE] = 1_000
     """Updates of the method's model in which it explores and fits its codes; codes are fixed from then on."""
     code_rate: Annotated[float, POSITIVE, FRACTION] = 0.02
@@ -55,16 +54,11 @@ class EDL(DiscreteSkills, Objective[EDLState]):
     """Variance σ² of q(s'|z), of states standardised entry by entry."""
     neighbours: Annotated[int, POSITIVE] = 12
     """k of the particle entropy that is explored by; a state is its own nearest neighbour and counts as one of them."""
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """About a quarter of the updates of each preset are for exploring and fitting the codes."""
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            discovery_updates=_discovery_updates(scale),
-            resample_every=scale.resample_every,
-        )
+        return cls(discovery_updates=_discovery_updates(scale)).with_skills(scale)
 
     def init(self, key: RandomKey, spec: Spec) -> EDLState:
         """Codes at random; nothing seen."""

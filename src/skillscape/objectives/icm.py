@@ -3,7 +3,7 @@
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from skillscape.nets import MLP
-from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.objectives.base import AdamTrained, Objective, Scale
 from skillscape.objectives.encoders import ObsEncoder, coarse_target, coarse_target_size
 from skillscape.optim import TrainState, gradient_step
 from skillscape.stats import safe_sqrt
@@ -59,16 +59,12 @@ class ICM(AdamTrained, Objective[ICMState]):
     name: ClassVar[str] = "icm"
     label: ClassVar[str] = "ICM"
 
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
-
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """Outside mazes URLB's settings: one hidden layer."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(hidden=(scale.width,), learning_rate=scale.learning_rate, epsilon=scale.epsilon)
+        return replace(cls.sized(scale), hidden=(scale.width,))
 
     def init(self, key: RandomKey, spec: Spec) -> ICMState:
         """Initial models."""

@@ -7,7 +7,7 @@ step, by dual gradient descent (``ConstrainedSteps``).
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import jax
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Shaped
 
-from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Pairs, Scale, SkillSteps
+from skillscape.objectives.base import AdamTrained, Objective, Pairs, Scale, SkillSteps
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import POSITIVE
@@ -98,9 +98,6 @@ class LatentSteps(AdamTrained, Objective[State]):
     """Number of discrete skills n, and dimension of φ if skills are discrete."""
     dimension: Annotated[int, POSITIVE] = 2
     """Dimension of continuous skills, and of φ if skills are continuous."""
-    hidden: Hidden = (128, 128)
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
     reward_scale: float = 1.0
     """Factor on the intrinsic reward."""
     resample_every: SkillSteps = None
@@ -151,13 +148,11 @@ class ConstrainedSteps(LatentSteps[State]):
         """
         if scale.benchmark == "maze":
             return cls()
-        return cls(
+        return replace(
+            cls.sized(scale),
             skill_kind="continuous" if scale.env_id == "ant" else "discrete",
             number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
             multiplier_learning_rate=1e-4,
-            epsilon=scale.epsilon,
         )
 
     @property

@@ -11,7 +11,7 @@ The power iteration starts with fifteen rounds, and a reward makes one round tha
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import jax
@@ -58,12 +58,7 @@ class LSD(LatentSteps[LSDState]):
         """As METRA and CSD: a skill lasts an episode."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(
-            number_of_skills=scale.number_of_skills,
-            hidden=scale.hidden,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-        )
+        return replace(cls.sized(scale), number_of_skills=scale.number_of_skills)
 
     def init(self, key: RandomKey, spec: Spec) -> LSDState:
         """A fresh representation with the singular vectors of its layers; no states seen."""

@@ -3,7 +3,7 @@
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.nets import MLP, Linear
-from skillscape.objectives.base import AdamTrained, Epsilon, LearningRate, Objective, Scale
+from skillscape.objectives.base import AdamTrained, Objective, Scale
 from skillscape.objectives.encoders import ObsEncoder
 from skillscape.optim import TrainState, ema, gradient_step
 from skillscape.ranges import FRACTION, POSITIVE
@@ -66,20 +66,17 @@ class ProtoRL(AdamTrained, Objective[ProtoRLState]):
     """Sinkhorn iterations that balance the assignments to prototypes."""
     tau: Annotated[float, POSITIVE, FRACTION] = 0.05
     """EMA rate τ of the target network p̄ per update, in (0, 1]."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """Outside mazes URLB's settings, scaled from its width of 1024."""
         if scale.benchmark == "maze":
             return cls()
-        return cls(
+        return replace(
+            cls.sized(scale),
             number_of_prototypes=scale.width // 2,
             feature_dim=scale.width // 8,
             hidden=(scale.width // 2,),
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
         )
 
     def init(self, key: RandomKey, spec: Spec) -> ProtoRLState:

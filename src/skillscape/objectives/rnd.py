@@ -3,7 +3,7 @@
 In the form for state vectors of Laskin et al., URLB: Unsupervised Reinforcement Learning Benchmark, NeurIPS 2021.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from skillscape.conv import preprocess
-from skillscape.objectives.base import AdamTrained, Epsilon, Hidden, LearningRate, Objective, Scale
+from skillscape.objectives.base import AdamTrained, Objective, Scale
 from skillscape.objectives.encoders import StateNet
 from skillscape.optim import TrainState, gradient_step
 from skillscape.ranges import POSITIVE
@@ -35,26 +35,17 @@ class RND(AdamTrained, Objective[RNDState]):
     label: ClassVar[str] = "RND"
     own_unit: ClassVar[bool] = True
 
-    hidden: Hidden = (128, 128)
     feature_dim: Annotated[int, POSITIVE] = 64
     """Output dimension of the random network."""
     clip: Annotated[float, POSITIVE] = 5.0
     """Clipping range of the normalised input, in standard deviations."""
     reward_state: RewardState = "obs"
     """State of a transition that is rewarded: s (obs) or s' (next_obs)."""
-    learning_rate: LearningRate = 1e-3
-    epsilon: Epsilon = 1e-3
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
         """URLB's settings everywhere: half as many outputs as hidden units."""
-        return cls(
-            hidden=scale.hidden,
-            feature_dim=scale.width // 2,
-            reward_state=scale.reward_state,
-            learning_rate=scale.learning_rate,
-            epsilon=scale.epsilon,
-        )
+        return replace(cls.sized(scale), feature_dim=scale.width // 2, reward_state=scale.reward_state)
 
     def init(self, key: RandomKey, spec: Spec) -> RNDState:
         """Two random networks of the same shape, and empty moments."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Shaped
 
 from skillscape.dists import DiagonalNormal
 from skillscape.nets import MLP
-from skillscape.objectives.base import Adaptation, DiscreteSkills, Epsilon, Objective, Scale, SkillCount, SkillSteps
+from skillscape.objectives.base import Adaptation, DiscreteSkills, Epsilon, Objective, Scale, SkillCount
 from skillscape.objectives.encoders import StateNet, coarse_target, coarse_target_size
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import POSITIVE
@@ -74,7 +74,6 @@ class SMM(DiscreteSkills, Objective[SMMState]):
     discriminator_learning_rate: Annotated[float, POSITIVE] = 1e-3
     """Adam's learning rate for the discriminator q."""
     epsilon: Epsilon = 1e-3
-    resample_every: SkillSteps = None
 
     @classmethod
     def at(cls, scale: Scale) -> Self:

@@ -6,45 +6,28 @@ steps, ten million steps. ``compact`` is for a laptop. ``smoke`` takes seconds, 
 mean nothing. A skill lasts an episode, and coverage counts METRA's 48 episodes.
 """
 
+from dataclasses import replace
+
 from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.sac import SAC
-from skillscape.objectives.base import Scale
 from skillscape.presets.settings import Preset, Sized
-from skillscape.presets.urlb_pixels import URLB_PIXELS
+from skillscape.presets.urlb import SCALES, state_backbones
 
 COVERAGE_EPISODES = 48
 
 
-def _backbones(
-    preset: str, width: int, density_width: int, module_width: int, sac: SAC, ddpg: DDPG, pixels: str
-) -> dict[str, Sized]:
-    """SAC and what else there is; Dreamer and its methods are as in images at the preset ``pixels``."""
-    scale = Scale(
-        benchmark="locomotion",
-        preset=preset,
-        width=width,
-        density_width=density_width,
-        module_width=module_width,
-        number_of_skills=16,
-        resample_every=None,
-        learning_rate=1e-4,
-        epsilon=1e-8,
-    )
-    return {
-        "sac": Sized(sac, scale),
-        "ddpg": Sized(ddpg, scale),
-        "dreamer": URLB_PIXELS[pixels].backbones["dreamer"],
-    }
+def _backbones(preset: str, pixels: str, sac: SAC, ddpg: DDPG) -> dict[str, Sized]:
+    """SAC and what else there is, at the sizes of URLB; Dreamer is as in images at the preset ``pixels``."""
+    return state_backbones(replace(SCALES[preset], benchmark="locomotion", resample_every=None), pixels, sac, ddpg)
 
 
 LOCOMOTION: dict[str, Preset] = {
     "compact": Preset(
         _backbones(
             "compact",
-            *(256, 128, 64),
+            "laptop",
             SAC(hidden=(256, 256), update_every=4),
             DDPG(width=256, batch_size=256, update_every=4),
-            "laptop",
         ),
         steps=400_000,
         finetuning_steps=100_000,
@@ -56,11 +39,10 @@ LOCOMOTION: dict[str, Preset] = {
     "paper": Preset(
         _backbones(
             "paper",
-            *(1024, 1024, 1024),
+            "paper",
             # In the reference the policy collects the first 10,000 transitions; here they are uniform random.
             SAC(update_every=32, warmup_steps=10_000),
             DDPG(update_every=32, warmup_steps=10_000),
-            "paper",
         ),
         steps=10_000_000,
         finetuning_steps=1_000_000,
@@ -72,10 +54,9 @@ LOCOMOTION: dict[str, Preset] = {
     "smoke": Preset(
         _backbones(
             "smoke",
-            *(16, 8, 8),
+            "smoke",
             SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000),
             DDPG(width=16, batch_size=32, warmup_steps=1_000),
-            "smoke",
         ),
         steps=2_000,
         finetuning_steps=2_000,

@@ -5,6 +5,8 @@ width and batch 1024, 2 million steps, 100,000 to fine-tune. ``compact`` is for 
 seconds; its numbers are meaningless.
 """
 
+from dataclasses import replace
+
 from skillscape.backbones.ddpg import DDPG
 from skillscape.backbones.sac import SAC
 from skillscape.objectives.base import Scale
@@ -14,31 +16,33 @@ from skillscape.presets.urlb_pixels import URLB_PIXELS
 SNAPSHOTS = (100_000, 500_000, 1_000_000, 2_000_000)
 
 
-def _backbones(
-    preset: str, width: int, density_width: int, module_width: int, ddpg: DDPG, sac: SAC, pixels: str
-) -> dict[str, Sized]:
-    """DDPG, SAC, and Dreamer with the settings of the pixel preset ``pixels``."""
-    scale = Scale(
-        benchmark="urlb",
-        preset=preset,
-        width=width,
-        density_width=density_width,
-        module_width=module_width,
-        number_of_skills=16,
-        resample_every=50,
-        learning_rate=1e-4,
-        epsilon=1e-8,
-    )
-    return {
-        "ddpg": Sized(ddpg, scale),
-        "sac": Sized(sac, scale),
-        "dreamer": URLB_PIXELS[pixels].backbones["dreamer"],
-    }
+_PAPER = Scale(
+    benchmark="urlb",
+    preset="paper",
+    width=1024,
+    density_width=1024,
+    module_width=1024,
+    number_of_skills=16,
+    resample_every=50,
+    learning_rate=1e-4,
+    epsilon=1e-8,
+)
+SCALES: dict[str, Scale] = {
+    "compact": replace(_PAPER, preset="compact", width=256, density_width=128, module_width=64),
+    "paper": _PAPER,
+    "smoke": replace(_PAPER, preset="smoke", width=16, density_width=8, module_width=8),
+}
+
+
+def state_backbones(scale: Scale, pixels: str, *backbones: DDPG | SAC) -> dict[str, Sized]:
+    """These backbones, and Dreamer with the settings of the pixel preset ``pixels``."""
+    from_states = {backbone.name: Sized(backbone, scale) for backbone in backbones}
+    return {**from_states, "dreamer": URLB_PIXELS[pixels].backbones["dreamer"]}
 
 
 URLB: dict[str, Preset] = {
     "compact": Preset(
-        _backbones("compact", 256, 128, 64, DDPG(width=256, batch_size=256), SAC(hidden=(256, 256)), "laptop"),
+        state_backbones(SCALES["compact"], "laptop", DDPG(width=256, batch_size=256), SAC(hidden=(256, 256))),
         steps=200_000,
         finetuning_steps=100_000,
         evaluate_every=10_000,
@@ -46,7 +50,7 @@ URLB: dict[str, Preset] = {
         snapshots=SNAPSHOTS,
     ),
     "paper": Preset(
-        _backbones("paper", 1024, 1024, 1024, DDPG(), SAC(), "paper"),
+        state_backbones(SCALES["paper"], "paper", DDPG(), SAC()),
         steps=2_000_000,
         finetuning_steps=100_000,
         evaluate_every=10_000,
@@ -54,12 +58,11 @@ URLB: dict[str, Preset] = {
         snapshots=SNAPSHOTS,
     ),
     "smoke": Preset(
-        _backbones(
+        state_backbones(
+            SCALES["smoke"],
             "smoke",
-            *(16, 8, 8),
             DDPG(width=16, batch_size=32, warmup_steps=1_000),
             SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000),
-            "smoke",
         ),
         steps=2_000,
         finetuning_steps=2_000,

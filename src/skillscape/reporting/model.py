@@ -16,19 +16,27 @@ from skillscape.evaluation.summary import Summary
 from skillscape.plots.curves import Curve
 
 
-@dataclass(frozen=True)
-class MazePanel:
-    """Results of one method in a maze: measures over all its seeds, and the episodes of one of them."""
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """Results of one method in an environment: measures over all its seeds, and what they cost."""
 
     label: str
     steps: int
     """Environment steps of training."""
     seeds: Sequence[int]
     summaries: Mapping[str, Summary | None]
-    """Measure → mean and interval over seeds; None where the measure is undefined for the method."""
+    """Measure → mean and interval over seeds; None where a measure is undefined or was not taken."""
     curves: Mapping[str, Curve]
-    """Measure → learning curve; undefined measures are left out."""
+    """Measure → learning curve; such measures are left out."""
     shown_seed: int
+    """The seed whose episodes are shown."""
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class MazePanel(Panel):
+    """Results of one method in a maze: measures over all its seeds, and the episodes of one of them."""
+
     frame_steps: Sequence[int]
     """Training steps of the evaluations, ascending."""
     frames: Float[np.ndarray, "f k r t 2"]
@@ -39,7 +47,6 @@ class MazePanel:
     """Fraction of time that each skill spends in each square, row 0 at the bottom, NaN outside of the maze."""
     density: Float[np.ndarray, "k h w"] | None
     """p(s|z) by the method's own model, if it has one of positions."""
-    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -53,21 +60,11 @@ class MazeSection:
 
 
 @dataclass(frozen=True)
-class BodyPanel:
+class BodyPanel(Panel):
     """Results of one method with a body whose position is told: measures over its seeds, and the paths of one."""
 
-    label: str
-    steps: int
-    """Environment steps of training."""
-    seeds: Sequence[int]
-    summaries: Mapping[str, Summary | None]
-    """Measure → mean and interval over seeds; None where it was not measured."""
-    curves: Mapping[str, Curve]
-    """Measure → learning curve."""
-    shown_seed: int
     paths: Float[np.ndarray, "k r t p"]
     """Positions of the newest evaluation, NaN after the end of an episode."""
-    cost: Cost
 
 
 @dataclass(frozen=True)

@@ -119,11 +119,6 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.name), path) for path in folder.iterdir() if re.fullmatch("[0-9]+", path.name))
 
 
-def load_newest(folder: Path, like: Tree) -> tuple[int, Tree] | None:
-    """The step and tree of a folder's newest checkpoint, or None."""
-    return read_newest(folder, lambda path: load_tree(path, like))
-
-
 def read_newest(folder: Path, read: Callable[[Path], Value]) -> tuple[int, Value] | None:
     """The step and ``read`` of the newest checkpoint, or None. A damaged one is refused with advice on earlier ones."""
     complete = checkpoints(folder)

@@ -17,8 +17,24 @@ TWO_STEPS = Range(
 )
 
 
+class Optimized:
+    """Mixin for settings with an optimiser, one for each of the networks that they are of."""
+
+    learning_rate: float
+    epsilon: float
+    clip_norm: float
+    weight_decay: float
+
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        """The optimiser of a network."""
+        return decaying_adam(
+            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
+        )
+
+
 @dataclass(frozen=True)
-class WorldConfig:
+class WorldConfig(Optimized):
     """The world model: encoder, recurrent state-space model (RSSM), decoder, heads, loss and optimiser."""
 
     encoder: Literal["convolutions", "patches"] = "convolutions"
@@ -69,13 +85,6 @@ class WorldConfig:
     """Fraction of each of the world model's parameters that decays per update."""
 
     @property
-    def optimizer(self) -> optax.GradientTransformation:
-        """The optimiser of the world model and of the intrinsic-reward head."""
-        return decaying_adam(
-            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
-        )
-
-    @property
     def feature_width(self) -> int:
         """Entries of the feature [z, h] that heads, actor and critic read."""
         return self.stoch * self.classes + self.deter
@@ -86,7 +95,7 @@ class WorldConfig:
 
 
 @dataclass(frozen=True)
-class BehaviourConfig:
+class BehaviourConfig(Optimized):
     """Actor and critic, the imagined trajectories they learn from, and their optimisers."""
 
     units: Annotated[int, POSITIVE] = 400
@@ -135,13 +144,6 @@ class BehaviourConfig:
     """Largest global gradient norm of actor and critic; larger gradients are scaled down."""
     weight_decay: Annotated[float, FRACTION] = 1e-6
     """Fraction of each of the actor's and critic's parameters that decays per update."""
-
-    @property
-    def optimizer(self) -> optax.GradientTransformation:
-        """The optimiser of actor and of critic."""
-        return decaying_adam(
-            self.learning_rate, epsilon=self.epsilon, clip_norm=self.clip_norm, decay=self.weight_decay
-        )
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,9 @@ from typing import Any, NamedTuple, final
 
 from skillscape.envs.base import NO_KWARGS, Definition, EnvFamily, Kwargs, RenderedEnv, refuse_kwargs
 from skillscape.envs.locomotion import BODIES, HORIZON, TASKS, LocomotionEnv, make_locomotion
-from skillscape.envs.urlb.camera import Camera, rendering_backend
+from skillscape.envs.urlb.camera import filmed
 from skillscape.errors import UserError, choose
 from skillscape.types import Benchmark
-
-DEFAULT_WIDTH = 320
-"""Width of a video frame in pixels; its aspect ratio is 4:3."""
 
 _DESCRIPTIONS = {"ant": "A four-legged body on a plane", "half_cheetah": "A planar body with two legs"}
 _ACTIONS = {"ant": 8, "half_cheetah": 6}
@@ -99,19 +96,7 @@ class Locomotion(EnvFamily):
     ) -> RenderedEnv:
         """The body from the side, followed by the camera; ``shadows`` also turns on reflections and antialiasing."""
         env = self.make(env_id, task, kwargs=kwargs, definition=definition)
-        simulator, width = env.inner.simulator, DEFAULT_WIDTH if size is None else size
+        simulator = env.inner.simulator
         physics = _Physics(_Pointer(simulator.model), _Pointer(simulator.data))
-        try:
-            camera = Camera(
-                physics, 0, "reference" if shadows else "fast", width=width, height=2 * round(3 * width / 8)
-            )
-        except BaseException:
-            env.close()
-            raise
-
-        def close() -> None:
-            camera.close()
-            env.close()
-
         rate = env.inner.steps_per_second
-        return RenderedEnv(env, camera.frame, rate, task, rendering_backend(), close)
+        return filmed(env, physics, 0, size=size, shadows=shadows, steps_per_second=rate, task=task)

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import ClassVar, final
 
 from skillscape.envs.base import NO_KWARGS, Definition, EnvFamily, Kwargs, RenderedEnv, refuse_kwargs
-from skillscape.envs.urlb.camera import Camera, CameraPose, rendering_backend
+from skillscape.envs.urlb.camera import CameraPose, filmed
 from skillscape.envs.urlb.pixels import ACTION_REPEAT, CAMERAS, ControlPixels
 from skillscape.envs.urlb.suite import ControlEnv, load_task
 from skillscape.envs.urlb.tasks import DOMAINS, TASKS, Domain, domain_of
@@ -13,9 +13,6 @@ from skillscape.types import Benchmark
 
 PIXEL_DOMAINS: dict[str, str] = {f"{name}-pixels": name for name in CAMERAS}
 """The domains with image observations, by the ID of the environment."""
-
-DEFAULT_WIDTH = 320
-"""Width of a video frame in pixels; its aspect ratio is 4:3."""
 
 # The benchmark's own camera of jaco, close in front of the brick, loses the arm when it rises.
 _WHOLE_ARM = CameraPose((0.0, 0.1, 0.55), 1.85, 120.0, -22.0)
@@ -79,25 +76,15 @@ class _UrlbFamily(EnvFamily):
         """The environment rendered by MuJoCo; ``shadows`` also turns on reflections and antialiasing."""
         env = self.make(env_id, task, kwargs=kwargs, definition=definition)
         inner, repeat = (env.inner, ACTION_REPEAT) if isinstance(env, ControlPixels) else (env, 1)
-        width = DEFAULT_WIDTH if size is None else size
-        try:
-            camera = Camera(
-                inner.environment.physics,
-                CAMERAS.get(inner.domain.name, _WHOLE_ARM),
-                "reference" if shadows else "fast",
-                width=width,
-                height=2 * round(3 * width / 8),
-            )
-        except BaseException:
-            env.close()
-            raise
-
-        def close() -> None:
-            camera.close()
-            env.close()
-
-        rate = 1 / (repeat * inner.environment.control_timestep())
-        return RenderedEnv(env, camera.frame, rate, task or inner.domain.primal_task, rendering_backend(), close)
+        return filmed(
+            env,
+            inner.environment.physics,
+            CAMERAS.get(inner.domain.name, _WHOLE_ARM),
+            size=size,
+            shadows=shadows,
+            steps_per_second=1 / (repeat * inner.environment.control_timestep()),
+            task=task or inner.domain.primal_task,
+        )
 
 
 def _domain(env_id: str) -> Domain:

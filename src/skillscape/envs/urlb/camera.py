@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from skillscape.envs import IMAGE_SIDE
+from skillscape.envs.base import HostEnv, RenderedEnv
 from skillscape.envs.urlb.control import BACKENDS, load_module, mujoco_gl
 from skillscape.errors import UserError
 
@@ -32,6 +33,10 @@ PACKAGES = {
     "osmesa": "`apt install libosmesa6`",
 }
 """Packages of Debian and Ubuntu that a backend needs."""
+
+
+DEFAULT_WIDTH = 320
+"""Width of a video frame in pixels; its aspect ratio is 4:3."""
 
 
 class CameraPose(NamedTuple):
@@ -112,6 +117,36 @@ class Camera:
 
     def __del__(self) -> None:
         self.close()
+
+
+def filmed(
+    env: HostEnv,
+    physics: Any,  # noqa: ANN401  (dm_control is untyped)
+    camera: int | CameraPose,
+    *,
+    size: int | None,
+    shadows: bool,
+    steps_per_second: float,
+    task: str | None,
+) -> RenderedEnv:
+    """An environment with a camera on its physics, see ``EnvFamily.rendered``; closed if there can be no camera.
+
+    ``shadows`` also turns on reflections and antialiasing.
+    """
+    width = DEFAULT_WIDTH if size is None else size
+    try:
+        filming = Camera(
+            physics, camera, "reference" if shadows else "fast", width=width, height=2 * round(3 * width / 8)
+        )
+    except BaseException:
+        env.close()
+        raise
+
+    def close() -> None:
+        filming.close()
+        env.close()
+
+    return RenderedEnv(env, filming.frame, steps_per_second, task, rendering_backend(), close)
 
 
 def _close_all() -> None:
