@@ -11,16 +11,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.base import TooShort
 from skillscape.backbones.controller import controlled, mixture
-from skillscape.backbones.off_policy import OffPolicy, critic_loss
+from skillscape.backbones.off_policy import OffPolicy
 from skillscape.dists import TruncatedNormal
 from skillscape.nets import MLP, LayerNorm, Linear
 from skillscape.objectives.base import Objective
 from skillscape.optim import TrainState, ema, gradient_step
 from skillscape.ranges import FRACTION, POSITIVE
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 
@@ -186,6 +188,21 @@ class DDPG(OffPolicy[DDPGAgent]):
             return None
         return TooShort(f"returns over {self.nstep} steps", "nstep", steps)
 
+    def sample(
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
+    ) -> Transitions | None:
+        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
+        del skill
+        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
+
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
     def actor_loss(
         self, actor: Actor, critic: Critic, batch: Transitions, noise: Float[Array, "n a"]
     ) -> tuple[Float[Array, ""], Metrics]:
@@ -199,9 +216,17 @@ class DDPG(OffPolicy[DDPGAgent]):
     ) -> tuple[DDPGAgent, PyTree, Metrics]:
         """Batch → model update → rewards → skills to learn under → critic → actor → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        objective_state, batch, reward, metrics = self.rewarded(
-            objective, objective_state, batch, model_key, reward_key
-        )
+        # An objective of several updates per step gets a part of the batch for each; the agent learns from the last.
+        parts = batch.split(objective.updates_per_step)
+        metrics: Metrics = {}
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
+        batch = parts[-1]
+        seen = self._experience(batch)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
+        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
+        reward = jax.lax.stop_gradient(reward)
+        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
 
         next_obs, discount = self._next(batch)
         next_policy = self.policy(agent.actor.params, next_obs, batch.skill)
@@ -209,7 +234,7 @@ class DDPG(OffPolicy[DDPGAgent]):
         next_value = jnp.min(jax.vmap(agent.target)(next_obs, batch.skill, next_action), axis=-1)
         value_target = reward + discount * next_value
         critic, critic_metrics = gradient_step(
-            self._transform, lambda critic: critic_loss(critic, batch, value_target), agent.critic
+            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
         )
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = gradient_step(
@@ -249,6 +274,6 @@ class DDPG(OffPolicy[DDPGAgent]):
             return batch.next_obs, batch.next_discount
         return batch.bootstrap_obs, batch.discount
 
-    def experience(self, batch: Transitions) -> Experience:
+    def _experience(self, batch: Transitions) -> Experience:
         """The batch as objectives see it."""
         return Experience(batch.obs, batch.action, self._next(batch)[0], batch.skill, batch.reward)

@@ -2,28 +2,24 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, final
+from typing import Annotated, ClassVar, TypeVar, final
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.base import VectorBackbone
 from skillscape.dists import SquashedNormal, TruncatedNormal
-from skillscape.objectives.base import Objective
 from skillscape.optim import adam
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE
-from skillscape.replay import EpisodeIndex, Replay
-from skillscape.types import Experience, Metrics, RandomKey, Transitions
+from skillscape.types import RandomKey, Transitions
 
 Agent = TypeVar("Agent")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicy(VectorBackbone[Agent, Transitions]):
-    """Settings, acting and rewards of backbones with actor and twin critics; each defines its networks and losses."""
+    """Settings and acting of backbones with an actor and twin critics; each defines its networks and its learning."""
 
     relabels: ClassVar[bool] = True
 
@@ -50,10 +46,6 @@ class OffPolicy(VectorBackbone[Agent, Transitions]):
     ) -> TruncatedNormal | SquashedNormal:
         """π(·|s, z)."""
 
-    @abstractmethod
-    def experience(self, batch: Transitions) -> Experience:
-        """A batch as objectives see it."""
-
     @final
     def act(
         self,
@@ -74,39 +66,3 @@ class OffPolicy(VectorBackbone[Agent, Transitions]):
     ) -> Float[Array, " n"]:
         """How likely the policy is to take these actions."""
         return self.policy(self.policy_params(agent), obs, skill).log_prob(action)
-
-    @final
-    def sample(
-        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
-    ) -> Transitions | None:
-        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
-        del skill
-        return replay.sample(self.schedule.batch_size * updates, episode_index) if episode_index.drawable else None
-
-    @final
-    def rewarded(
-        self, objective: Objective[Any], state: PyTree, batch: Transitions, model_key: RandomKey, reward_key: RandomKey
-    ) -> tuple[PyTree, Transitions, Float[Array, " n"], Metrics]:
-        """Batch → updates of the objective's model → rewards → skills to learn under.
-
-        An objective of several updates per step gets a part of the batch for each. Returned are its state, the last
-        part, from which the agent learns, under the skills that the objective relabels it with, and its rewards.
-        """
-        parts = batch.split(objective.updates_per_step)
-        metrics: Metrics = {}
-        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
-            state, metrics = objective.update(state, self.experience(part), update_key)
-        seen = self.experience(parts[-1])
-        state, reward, reward_metrics = objective.reward(state, seen, reward_key)
-        batch = parts[-1]._replace(skill=objective.relabel(state, seen, reward_key))
-        reward = jax.lax.stop_gradient(reward)
-        return state, batch, reward, {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
-
-
-def critic_loss(
-    critic: PyTree, batch: Transitions, value_target: Float[Array, " n"]
-) -> tuple[Float[Array, ""], Metrics]:
-    """The sum of both critics' mean squared errors."""
-    values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
-    loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
-    return loss, {"critic_loss": loss, "value": jnp.mean(values)}

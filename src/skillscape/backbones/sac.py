@@ -11,15 +11,17 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from skillscape.backbones.controller import controlled, mixture
-from skillscape.backbones.off_policy import OffPolicy, critic_loss
+from skillscape.backbones.off_policy import OffPolicy
 from skillscape.dists import SquashedNormal
 from skillscape.nets import MLP
 from skillscape.objectives.base import Objective
 from skillscape.optim import TrainState, ema, gradient_step
 from skillscape.ranges import FRACTION, POSITIVE
+from skillscape.replay import EpisodeIndex, Replay
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Schedule, Transitions
 
 LOG_STD_RANGE = (-10.0, 2.0)
@@ -125,6 +127,21 @@ class SAC(OffPolicy[SACAgent]):
         """When to act at random, learn, and from how much; returns are one step long."""
         return Schedule(self.warmup_steps, self.update_every, self.batch_size, 1, self.discount, self.replay_capacity)
 
+    def sample(
+        self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
+    ) -> Transitions | None:
+        """Transitions under the skills that acted; as many batches at once as the objective's model has updates."""
+        del skill
+        return replay.sample(self.batch_size * updates, episode_index) if episode_index.drawable else None
+
+    def critic_loss(
+        self, critic: Critic, batch: Transitions, value_target: Float[Array, " n"]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of both critics' mean squared errors."""
+        values = jax.vmap(critic)(batch.obs, batch.skill, batch.action)
+        loss = jnp.sum(jnp.mean((values - value_target[:, None]) ** 2, axis=0))
+        return loss, {"critic_loss": loss, "value": jnp.mean(values)}
+
     def actor_loss(
         self,
         actor: Actor,
@@ -151,9 +168,17 @@ class SAC(OffPolicy[SACAgent]):
     ) -> tuple[SACAgent, PyTree, Metrics]:
         """Batch → model update → rewards → skills to learn under → critic → actor → temperature → target."""
         model_key, reward_key, target_key, actor_key = jax.random.split(key, 4)
-        objective_state, batch, reward, metrics = self.rewarded(
-            objective, objective_state, batch, model_key, reward_key
-        )
+        # As in DDPG: a part of the batch for each update of the objective; the agent learns from the last.
+        parts = batch.split(objective.updates_per_step)
+        metrics: Metrics = {}
+        for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
+            objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
+        batch = parts[-1]
+        seen = self._experience(batch)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
+        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
+        reward = jax.lax.stop_gradient(reward)
+        metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
 
         temperature = jnp.exp(agent.log_temperature.params)
         policy = self.policy(agent.actor.params, batch.next_obs, batch.skill)
@@ -162,7 +187,7 @@ class SAC(OffPolicy[SACAgent]):
         soft_value = next_value - temperature * policy.log_prob_of_noise(noise)
         value_target = reward + batch.next_discount * soft_value
         critic, critic_metrics = gradient_step(
-            self._transform, lambda critic: critic_loss(critic, batch, value_target), agent.critic
+            self._transform, lambda critic: self.critic_loss(critic, batch, value_target), agent.critic
         )
         noise = jax.random.normal(actor_key, batch.action.shape)
         actor, actor_metrics = gradient_step(
@@ -196,7 +221,7 @@ class SAC(OffPolicy[SACAgent]):
 
     # Helpers
 
-    def experience(self, batch: Transitions) -> Experience:
+    def _experience(self, batch: Transitions) -> Experience:
         """The batch as objectives see it: single steps."""
         return Experience(batch.obs, batch.action, batch.next_obs, batch.skill, batch.reward)
 
