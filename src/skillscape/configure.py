@@ -20,6 +20,7 @@ from skillscape.objectives.base import Objective
 from skillscape.skill_control import control_id
 from skillscape.skill_env import HOLD, check_hold
 from skillscape.training.run import Run, read_config, seed_folders
+from skillscape.zoo import entry_name
 
 Overrides: TypeAlias = Mapping[str, Any]
 """Names of settings with the values that replace the preset's."""
@@ -188,7 +189,14 @@ def finetuning_of(
     if snapshot is None and existing is not None:
         snapshot = existing.snapshot
     step = run.snapshot_step(snapshot)
-    return finetuning(run.config, task, source=run.folder.name, snapshot=step, existing=existing, **overrides)
+    return finetuning(
+        run.config,
+        task,
+        source=entry_name(run.folder) or run.folder.name,
+        snapshot=step,
+        existing=existing,
+        **overrides,
+    )
 
 
 def existing_config(out: Path, env: str | None = None) -> RunConfig | None:

@@ -24,7 +24,8 @@ class VideoOptions:
     seed: int | None = None
     """Seed to render, of a run with several; the first if not given."""
     out: Path | None = None
-    """Folder for the videos; if not given RUN/videos, or RUN/seed_N/videos with several seeds."""
+    """Folder for the videos; if not given RUN/videos, RUN/seed_N/videos with several seeds, or runs/zoo-NAME/videos of
+    zoo/NAME."""
     steps: Count | None = None
     """Episode steps to render; if not given, the first 10 seconds, or in mazes the whole episode."""
     rollouts: int | None = None
