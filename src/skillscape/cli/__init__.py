@@ -28,7 +28,7 @@ Unsupervised skill discovery: pre-train an agent without task reward, fine-tune 
   methods             list the methods
   envs                list the environments
   backbones           list the RL algorithms
-  zoo                 list the runs that come along, each a RUN of the commands below, such as zoo/sd3-square_a
+  zoo                 list the trained runs that come with the package; zoo/NAME is a RUN of the commands below
   doctor              check the installation, and say what to install
   pretrain METHOD     learn skills without task reward skillscape pretrain sd3 --env maze/square_a --out runs/sd3
   finetune RUN        fine-tune skills on a task       skillscape finetune runs/sd3-walker --task walker_walk
