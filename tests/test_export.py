@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 def actions(run, explore=False):
     rng = np.random.default_rng(0)
-    policies = [run.policy(skill, explore=explore) for skill in range(2)]
+    policies = [run.policy(skill, explore=explore) for skill in range(min(2, run.config.reward.skills.count or 2))]
     shape = run.spec.obs_shape
     obs = rng.integers(0, 256, (7, *shape), np.uint8) if run.spec.is_image else rng.normal(size=(7, *shape))
     return np.stack([policy(obs) for policy in policies])
