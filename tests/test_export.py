@@ -220,6 +220,8 @@ def test_a_damaged_list_of_what_was_left_out_is_refused(trained, tmp_path):
         ("sd3", "maze/square_a", {}),
         ("sd3", "walker", {"preset": "paper", "steps": 1_000_000, "seed": 4}),
         ("sd3", "walker", {"objective": {"standardize": False, "floor": None}, "backbone": {"batch_size": 512}}),
+        ("sd3", "walker", {"objective": {"standardize": True, "floor": -1.0}, "snapshots": ()}),
+        ("sd3", "maze/square_a", {"backbone": {"hidden": (32, 16), "normalize_obs": False}, "snapshots": (50_000,)}),
         ("diayn", "walker", {"backbone": "sac", "noise": 0.1, "copies": 4, "snapshots": (100, 5_000)}),
         ("metra", "half_cheetah", {"evaluation": {"every": 50_000}, "steps": 150_000}),
         ("sd3", "maze-pixels/square_a", {"preset": "smoke", "backbone": {"world": {"deter": 24}}}),
@@ -250,3 +252,22 @@ def test_leaves_are_read_if_a_value_depends_on_them():
         return jnp.zeros(tree["shape"].shape) + jnp.sum(tree["used"]), tree["returned"]
 
     assert leaves_read(function, tree) == {"['used']", "['returned']"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("env", "task"), [("walker", "walker_walk"), ("half_cheetah", "half_cheetah_goal")])
+def test_a_robot_is_trained_exported_measured_and_fine_tuned(tmp_path, monkeypatch, capsys, env, task):
+    monkeypatch.chdir(tmp_path)
+    main(["pretrain", "sd3", "--env", env, "--preset", "smoke", "--out", "run"])
+    main(["export", "run", "export"])
+    main(["export", "run", "small", "--no-model"])
+    capsys.readouterr()
+    evaluations, logs = [], []
+    for name in ("run", "export", "small"):
+        main(["evaluate", name, "--episodes", "2", "--json"])
+        evaluations.append(capsys.readouterr().out)
+        main(["finetune", name, "--task", task, "--steps", "1500", "--out", f"tuned-{name}"])
+        logs.append((tmp_path / f"tuned-{name}" / "metrics.csv").read_bytes())
+    assert evaluations[0] == evaluations[1] == evaluations[2]
+    assert logs[0] == logs[1] == logs[2]
+    assert logs[0].count(b"\n") > 1

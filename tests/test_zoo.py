@@ -195,7 +195,7 @@ def test_nothing_is_trained_into_the_zoo(elsewhere, capsys, flag):
 def test_a_run_here_of_the_same_name_comes_first_and_is_told(elsewhere):
     untrained_run(elsewhere / "zoo" / "sd3-square_a", "diayn")
     untrained_run(elsewhere / "zoo" / "mine", "cic")
-    with pytest.warns(Notice, match="is the folder here, not the entry of the zoo"):
+    with pytest.warns(Notice, match="is the run in the current folder, not that of the package"):
         assert skillscape.load("zoo/sd3-square_a").config.method == "diayn"
     assert skillscape.load("zoo/mine").config.method == "cic"
     assert skillscape.load("zoo/diayn-square_a").folder == zoo.ZOO / "diayn-square_a"

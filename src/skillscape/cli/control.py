@@ -33,7 +33,8 @@ class ControlOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder written by `skillscape pretrain`, with one seed or several; it must stay where it is."""
+    """Run folder written by `skillscape pretrain`, with one seed or several; it must stay where it is.
+    Or zoo/NAME."""
     task: str | None = None
     """Task of the run's environment, such as ant_multi_goals or reach; optional where the environment has a default."""
     hold: int | None = None

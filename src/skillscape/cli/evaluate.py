@@ -23,7 +23,7 @@ class EvaluateOptions:
     """Evaluate a run: where its skills go, the return of each skill outside mazes, and the skill accuracy of states."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     json: bool = False
     """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}. The interval of a
     single seed is null, and so is a measure that does not apply to the method."""
@@ -48,7 +48,7 @@ class PlotOptions:
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     out: Path | None = None
     """Folder for the figures; if not given RUN/plots, or runs/zoo-NAME/plots of zoo/NAME."""
 

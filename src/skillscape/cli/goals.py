@@ -23,7 +23,7 @@ class GoalOptions:
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder of a pre-training, with one seed or several."""
+    """Run folder of a pre-training, with one seed or several, or zoo/NAME."""
     goals: int | None = None
     """Number of goals; if not given 50, and in mazes the centres of all cells."""
     range: Annotated[float | None, tyro.conf.arg(name="range")] = None

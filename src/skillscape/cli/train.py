@@ -103,7 +103,7 @@ class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Fine-tune a pre-trained agent on a task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder written by `skillscape pretrain`, with one seed or several."""
+    """Run folder written by `skillscape pretrain`, with one seed or several, or zoo/NAME."""
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
     """Hyper-parameters of the backbone; by default those of the pre-training, adapted to learning a task."""
     task: str | None = None

@@ -18,7 +18,7 @@ class VideoOptions:
     """Render a video of each skill of a run (MP4), and a contact sheet. Ctrl-C keeps the videos that are complete."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     skill: str | None = None
     """Index of a skill, or all; if not given, the fine-tuned skill, or all skills after pre-training."""
     seed: int | None = None

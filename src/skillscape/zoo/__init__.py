@@ -28,7 +28,9 @@ def locate(folder: str | Path) -> Path:
     if _holds_run(path):
         if name in names() and path.resolve() != entry.resolve():
             warnings.warn(
-                Notice(f"{path} is the folder here, not the entry of the zoo; rename the folder to use the entry."),
+                Notice(
+                    f"{path} is the run in the current folder, not that of the package; rename it to use the other."
+                ),
                 stacklevel=2,
             )
         return path
