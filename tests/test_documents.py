@@ -159,6 +159,7 @@ def test_the_code_in_the_readme_runs(tmp_path):
         "adding-a-backbone.md",
         "guides/loggers.md",
         "guides/using-skills.md",
+        "zoo.md",
         "guides/reports.md",
     ],
 )

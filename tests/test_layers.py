@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "skillscape"
 ROWS = (
     "errors",
     "formatting",
+    "zoo",
     "types",
     "ranges",
     "registry",
@@ -35,6 +36,7 @@ ROWS = (
     "skill_env",
     "skill_control",
     "configure",
+    "export",
     "evaluation",
     "launch",
     "functional",

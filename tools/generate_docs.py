@@ -466,6 +466,8 @@ def cli_page() -> str:
         ("plot", "Draw a run."),
         ("video", "Record the skills of a run."),
         ("report", "Write one page about many runs."),
+        ("export", "Write a run without its training state, to share it."),
+        ("zoo", "List the runs that come with the package."),
         ("reproduce", "Train, measure and draw a figure of the paper."),
         *((f"reproduce {name}", "") for name in experiments()),
         ("sweep", "Train a grid of runs."),

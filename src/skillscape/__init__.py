@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from skillscape.evaluation.evaluators import Evaluation
     from skillscape.evaluation.goals import GoalReaching
     from skillscape.evaluation.scoreboard import scoreboard
+    from skillscape.export import export_run
     from skillscape.functional import make_train
     from skillscape.nets import MLP
     from skillscape.objectives.base import Objective, Scale
@@ -81,6 +82,7 @@ _MODULES = {
     "evaluation.evaluators": ("Evaluation",),
     "evaluation.goals": ("GoalReaching",),
     "evaluation.scoreboard": ("scoreboard",),
+    "export": ("export_run",),
     "functional": ("make_train",),
     "nets": ("MLP",),
     "objectives.base": ("Objective", "Scale"),
@@ -144,6 +146,7 @@ __all__ = [
     "WeightsAndBiases",
     "adam",
     "evaluate",
+    "export_run",
     "finetune",
     "goals",
     "gradient_step",

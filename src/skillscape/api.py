@@ -30,9 +30,10 @@ from skillscape.training.callbacks import TensorBoard
 from skillscape.training.progress import Progress
 from skillscape.training.run import Run, run_folders
 from skillscape.training.several import each_possible
+from skillscape.zoo import locate
 
 Source = str | Path | Run
-"""A run, or its folder."""
+"""A run, its folder, or zoo/NAME."""
 
 
 @overload
@@ -139,11 +140,11 @@ def _launched(
 
 
 def load(source: Source) -> Run:
-    """The run in a folder."""
+    """The run in a folder; "zoo/NAME" is one that comes with the package."""
     if isinstance(source, Run):
         return source
     folders = run_folders(Path(source))
-    if folders != [Path(source)]:
+    if folders != [locate(source)]:
         raise UserError(f"{source} holds {len(folders)} seeds; load one of them, or all with load_seeds.")
     return Run(folders[0])
 

@@ -20,6 +20,7 @@ from skillscape.objectives.base import Objective
 from skillscape.skill_control import control_id
 from skillscape.skill_env import HOLD, check_hold
 from skillscape.training.run import Run, read_config, seed_folders
+from skillscape.zoo import entry_name
 
 Overrides: TypeAlias = Mapping[str, Any]
 """Names of settings with the values that replace the preset's."""
@@ -144,8 +145,7 @@ def finetuning(
     ``base``: configuration of the pre-training; ``source``: its name; ``snapshot``: the step of the snapshot to start
     from; ``existing``: the fine-tuning to resume.
     """
-    if base.phase != "pretrain" or base.objective is None:
-        raise UserError(f"{source} was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`.")
+    _check_pretrained(base, source)
     tuned = existing if existing is not None and existing.phase == "finetune" else None
     if tuned is not None:
         skill, task = skill or tuned.skill, task or tuned.task
@@ -187,8 +187,15 @@ def finetuning_of(
     """The fine-tuning of a run on disk; ``snapshot``: the step of a stored snapshot, the last if None."""
     if snapshot is None and existing is not None:
         snapshot = existing.snapshot
+    source = entry_name(run.folder) or run.folder.name
+    _check_pretrained(run.config, source)
     step = run.snapshot_step(snapshot)
-    return finetuning(run.config, task, source=run.folder.name, snapshot=step, existing=existing, **overrides)
+    return finetuning(run.config, task, source=source, snapshot=step, existing=existing, **overrides)
+
+
+def _check_pretrained(config: RunConfig, source: str) -> None:
+    if config.phase != "pretrain" or config.objective is None:
+        raise UserError(f"{source} was trained on a task reward, not pre-trained; give a run of `skillscape pretrain`.")
 
 
 def existing_config(out: Path, env: str | None = None) -> RunConfig | None:

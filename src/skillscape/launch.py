@@ -25,6 +25,7 @@ from skillscape.training.run import Run, adapted_state, check_free, seed_folders
 from skillscape.training.state import RunState, first_state
 from skillscape.training.trainer import train
 from skillscape.types import EnvSpec
+from skillscape.zoo import check_output
 
 
 def launch(
@@ -49,6 +50,7 @@ def launch(
         raise UserError("--resume and --force (resume=True and force=True) exclude each other; choose one.")
     if workers is not None and workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}; leave it out to use one per core.")
+    check_output(out)
     folders = _folders(out, [config.seed for config in configs], len(configs) > 1 if several is None else several)
     built_on = {config.family.source_folder(config.env) for config in configs}
     _check_apart(out, [source.folder for source in sources or ()] + [folder for folder in built_on if folder])
@@ -136,6 +138,11 @@ def _checked_start(config: RunConfig, source: Run | None) -> Callable[[], RunSta
 
 def _resumed(folder: Path, config: RunConfig) -> Run:
     run = Run(folder)
+    if run.exported is not None:
+        raise UserError(
+            f"{folder} is an exported run, without the optimiser states and the replay buffer that --resume needs; "
+            "fine-tune it, or train again in another --out."
+        )
     # The budget of later fine-tunings does not change what the run itself computes.
     ours, theirs = (replace(each, finetuning_steps=1).to_json() for each in (config, run.config))
     # A longer budget leaves the steps already taken valid where no replay buffer was sized for it.

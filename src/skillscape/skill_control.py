@@ -28,13 +28,14 @@ from skillscape.training.checkpoint import load_metadata
 from skillscape.training.policy import Policy, TrainedPolicy
 from skillscape.training.run import Run, seed_folders
 from skillscape.types import Benchmark, EnvSpec, RandomKey
+from skillscape.zoo import entry_name, locate
 
 PREFIX = "skills/"
 
 
 def control_id(run: Run) -> str:
-    """The ID of the environment whose actions are the skills of a run."""
-    return f"{PREFIX}{run.folder.as_posix()}"
+    """The ID of the environment whose actions are the skills of a run, by name if it comes with the package."""
+    return f"{PREFIX}{entry_name(run.folder) or run.folder.as_posix()}"
 
 
 def _spec(inner: EnvSpec, skills: SkillSpace, hold: int) -> EnvSpec:
@@ -191,7 +192,7 @@ class SkillControl(EnvFamily):
 
     def source_folder(self, env_id: str) -> Path:
         """The folder of the pre-training."""
-        return Path(env_id.removeprefix(PREFIX))
+        return locate(env_id.removeprefix(PREFIX))
 
     def make(
         self, env_id: str, task: str | None = None, *, kwargs: Kwargs = NO_KWARGS, definition: Definition = None

@@ -22,6 +22,7 @@ from skillscape.errors import UserError
 from skillscape.skills import Box, Discrete, SignedBox, SkillSpace
 from skillscape.training.policy import HasPolicy, Policy, TrainedPolicy
 from skillscape.training.run import Run, seed_folders
+from skillscape.zoo import locate
 
 HOLD = 25
 """Environment steps of a choice in the METRA line."""
@@ -32,7 +33,7 @@ def frozen(source: str | Path | HasPolicy) -> TrainedPolicy:
     if isinstance(source, HasPolicy):
         trained = source.trained_policy()
     else:
-        folder = Path(source)
+        folder = locate(source)
         if seeds := seed_folders(folder):
             raise UserError(f"{folder} holds {len(seeds)} seeds; give one of them, such as {seeds[0]}.")
         trained = Run(folder).trained_policy() if (folder / "config.json").exists() else TrainedPolicy.load(folder)

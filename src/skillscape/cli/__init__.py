@@ -18,6 +18,7 @@ from skillscape.cli.reproduce import reproduce_command
 from skillscape.cli.sweep import sweep_command
 from skillscape.cli.train import finetune_command, pretrain_command, train_command
 from skillscape.cli.video import video_command
+from skillscape.cli.zoo import export_command, zoo_command
 from skillscape.errors import Interrupted, LeftOut, Notice, UserError, choose
 
 USAGE = """usage: skillscape COMMAND …
@@ -27,6 +28,7 @@ Unsupervised skill discovery: pre-train an agent without task reward, fine-tune 
   methods             list the methods
   envs                list the environments
   backbones           list the RL algorithms
+  zoo                 list the trained runs that come with the package; zoo/NAME is a RUN of the commands below
   doctor              check the installation, and say what to install
   pretrain METHOD     learn skills without task reward skillscape pretrain sd3 --env maze/square_a --out runs/sd3
   finetune RUN        fine-tune skills on a task       skillscape finetune runs/sd3-walker --task walker_walk
@@ -37,6 +39,7 @@ Unsupervised skill discovery: pre-train an agent without task reward, fine-tune 
   plot RUN            figures of a run                 skillscape plot runs/sd3
   video RUN           videos of the skills of a run    skillscape video runs/sd3-walker
   report RUNS…        HTML report on many runs         skillscape report runs --out report
+  export RUN OUT      a run without training state     skillscape export runs/sd3 shared/sd3
   reproduce NAME      a figure of the paper            skillscape reproduce maze --seeds 10
   sweep SPEC          a grid of runs, local or on Ray  skillscape sweep sweeps/smoke.toml --dry-run
 
@@ -110,6 +113,7 @@ def _dispatch(arguments: list[str]) -> None:
         "methods": methods_command,
         "envs": envs_command,
         "backbones": backbones_command,
+        "zoo": zoo_command,
         "doctor": doctor_command,
         "pretrain": pretrain_command,
         "finetune": finetune_command,
@@ -120,6 +124,7 @@ def _dispatch(arguments: list[str]) -> None:
         "plot": plot_command,
         "video": video_command,
         "report": report_command,
+        "export": export_command,
         "reproduce": reproduce_command,
         "sweep": sweep_command,
     }

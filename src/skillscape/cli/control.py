@@ -34,7 +34,8 @@ class ControlOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder written by `skillscape pretrain`, with one seed or several; it must stay where it is."""
+    """Run folder written by `skillscape pretrain`, with one seed or several; it must stay where it is.
+    Or zoo/NAME."""
     task: str | None = None
     """Task of the run's environment, such as ant_multi_goals or reach; optional where the environment has a default."""
     hold: int | None = None
@@ -62,6 +63,7 @@ def control_command(arguments: list[str]) -> None:
     from skillscape.api import load_seeds
     from skillscape.configure import controlling, existing_config
     from skillscape.training.run import run_folders
+    from skillscape.zoo import locate
 
     generic: Any = ControlOptions
     given_run = positional(arguments, CONTROL_SWITCHES)
@@ -69,7 +71,7 @@ def control_command(arguments: list[str]) -> None:
         if {"-h", "--help"} & {*arguments}:
             tyro.cli(generic[NoSettings, NoSettings], args=["--help"], prog="skillscape control")
         raise UserError("No run given; name a pre-training, for example `skillscape control runs/metra-ant`.")
-    source = Path(given_run)
+    source = locate(given_run)
     allow_run(source, value_of(arguments, "--env", "") or None)
     sources = load_seeds(source)
     several = run_folders(source) != [source]

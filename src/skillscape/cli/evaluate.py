@@ -23,7 +23,7 @@ class EvaluateOptions:
     """Evaluate a run: where its skills go, the return of each skill outside mazes, and the skill accuracy of states."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     json: bool = False
     """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}. The interval of a
     single seed is null, and so is a measure that does not apply to the method."""
@@ -48,9 +48,9 @@ class PlotOptions:
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     out: Path | None = None
-    """Folder for the figures; RUN/plots if not given."""
+    """Folder for the figures; if not given RUN/plots, or runs/zoo-NAME/plots of zoo/NAME."""
 
 
 def evaluate_command(arguments: list[str]) -> None:
@@ -123,7 +123,9 @@ def plot_command(arguments: list[str]) -> None:
     """Plot a run and print the paths of the figures."""
     from skillscape.api import load_seeds
     from skillscape.reporting.figures import draw_runs
+    from skillscape.zoo import locate, output_folder
 
     options = tyro.cli(PlotOptions, args=arguments, prog="skillscape plot")
-    for path in draw_runs(load_seeds(options.run), options.out or options.run / "plots"):
+    out = options.out or output_folder(locate(options.run)) / "plots"
+    for path in draw_runs(load_seeds(options.run), out):
         print(path)

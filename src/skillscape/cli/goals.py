@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GoalOptions:
     """Measure zero-shot goal reaching: the policy of a pre-training acts under the skill z(s, g) that its method
-    chooses for a goal g, at every step (adaptive) or once (single). Writes RUN/goals.json and a figure.
+    chooses for a goal g, at every step (adaptive) or once (single). Writes RUN/goals.json and a figure, of zoo/NAME to
+    the folder runs/zoo-NAME.
     """
 
     run: tyro.conf.Positional[Path]
-    """Run folder of a pre-training, with one seed or several."""
+    """Run folder of a pre-training, with one seed or several, or zoo/NAME."""
     goals: int | None = None
     """Number of goals; if not given 50, and in mazes the centres of all cells."""
     range: Annotated[float | None, tyro.conf.arg(name="range")] = None
@@ -40,7 +41,7 @@ class GoalOptions:
     json: bool = False
     """Print one JSON object: {"measures": {NAME: {"mean", "interval", "per_seed"}}, "runs": [...]}."""
     out: Path | None = None
-    """File of the figure; RUN/plots/goals.png if not given."""
+    """File of the figure; if not given RUN/plots/goals.png, or runs/zoo-NAME/plots/goals.png of zoo/NAME."""
     env: str | None = None
     """Environment ID of the run; optional, except to allow the import of a gym/module:ID whose module you trust."""
 
@@ -53,6 +54,7 @@ def goals_command(arguments: list[str]) -> None:
     from skillscape.reporting.goals import draw_goals
     from skillscape.training.files import write_json, writing_to
     from skillscape.training.several import each_possible
+    from skillscape.zoo import locate, output_folder
 
     options = tyro.cli(GoalOptions, args=arguments, prog="skillscape goals")
     allow_run(options.run, options.env)
@@ -66,9 +68,11 @@ def goals_command(arguments: list[str]) -> None:
     }
     found = each_possible(load_seeds(options.run), lambda run: (run, goals(run, **asked)))
     for run, each in found:
-        with writing_to(run.folder):
-            write_json(run.folder / FILE, each.to_json())
-    figure = options.out or options.run / "plots" / "goals.png"
+        folder = output_folder(run.folder)
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / FILE, each.to_json())
+    figure = options.out or output_folder(locate(options.run)) / "plots" / "goals.png"
     draw_goals(found, figure)
     summaries = {name: summarise([each.measures[name] for _, each in found]) for name in found[0][1].measures}
     if options.json:

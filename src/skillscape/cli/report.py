@@ -18,7 +18,7 @@ class ReportOptions:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, or folders that contain run folders at any depth; unfinished runs are skipped."""
+    """Run folders, or folders that contain run folders at any depth, or zoo; unfinished runs are skipped."""
     out: Path = Path("report")
     """Folder for report.html, report.json, scores.csv and aggregate.csv."""
     title: str = "Skills"

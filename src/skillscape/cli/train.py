@@ -103,7 +103,7 @@ class FinetuneOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Fine-tune a pre-trained agent on a task reward. Ctrl-C saves the run; --resume continues it bit-exactly."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder written by `skillscape pretrain`, with one seed or several."""
+    """Run folder written by `skillscape pretrain`, with one seed or several, or zoo/NAME."""
     settings: Annotated[BackboneOptions, tyro.conf.arg(name="backbone")]
     """Hyper-parameters of the backbone; by default those of the pre-training, adapted to learning a task."""
     task: str | None = None
@@ -171,6 +171,7 @@ def finetune_command(arguments: list[str]) -> None:
     from skillscape.api import load_seeds
     from skillscape.configure import existing_config, finetuning_of
     from skillscape.training.run import run_folders
+    from skillscape.zoo import locate
 
     generic: Any = FinetuneOptions
     folder = positional(arguments, SWITCHES)
@@ -178,7 +179,7 @@ def finetune_command(arguments: list[str]) -> None:
         if _asks_for_help(arguments):
             tyro.cli(generic[NoSettings, NoSettings], args=["--help"], prog="skillscape finetune")
         raise UserError("No run given; name one to fine-tune, for example `skillscape finetune runs/sd3-walker`.")
-    source = Path(folder)
+    source = locate(folder)
     allow_run(source, _given(arguments, "--env"))
     allow(_given(arguments, "--task") or "")
     sources = load_seeds(source)

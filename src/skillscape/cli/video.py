@@ -18,13 +18,14 @@ class VideoOptions:
     """Render a video of each skill of a run (MP4), and a contact sheet. Ctrl-C keeps the videos that are complete."""
 
     run: tyro.conf.Positional[Path]
-    """Run folder, with one seed or several."""
+    """Run folder, with one seed or several, or zoo/NAME."""
     skill: str | None = None
     """Index of a skill, or all; if not given, the fine-tuned skill, or all skills after pre-training."""
     seed: int | None = None
     """Seed to render, of a run with several; the first if not given."""
     out: Path | None = None
-    """Folder for the videos; if not given RUN/videos, or RUN/seed_N/videos with several seeds."""
+    """Folder for the videos; if not given RUN/videos, RUN/seed_N/videos with several seeds, or runs/zoo-NAME/videos of
+    zoo/NAME."""
     steps: Count | None = None
     """Episode steps to render; if not given, the first 10 seconds, or in mazes the whole episode."""
     rollouts: int | None = None

@@ -114,11 +114,12 @@ def reach_goals(
     _check(config, number, goal_range, radii, episodes)
     reach = goal_range or config.family.goal_range(config.env)
     snapshot = run.snapshot()
+    model = snapshot.objective
     agent = _Agent(
         config.backbone,
         config.backbone.policy_params(snapshot.agent),
         explore,
-        lambda obs, goal: _compiled_choice(objective)(snapshot.objective, obs, goal),
+        lambda obs, goal: _compiled_choice(objective)(model, obs, goal),
     )
     count = len(layout.cells) if layout is not None and number is None else number or NUMBER
     envs = [config.host_env() for _ in range(count * episodes)]

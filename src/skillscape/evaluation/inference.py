@@ -33,7 +33,8 @@ def inferred_skill(run: Run, task: str | None, steps: int, *, seed: int = 0) -> 
         raise UserError(f"--infer must be at least 1 environment step, not {steps}.")
     method = _method(run.config)
     config = replace(run.config, noise=0.0, task=run.config.named_task(task))
-    agent, model = run.snapshot()[1:]
+    snapshot = run.snapshot()
+    agent, model = snapshot.agent, snapshot.objective
     first = config.host_env()
     number = min(PARALLEL, -(-steps // first.spec.horizon))
     envs = [first, *(config.host_env() for _ in range(number - 1))]

@@ -19,6 +19,7 @@ from skillscape.training.files import damaged
 from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.run import AGAIN, Run
 from skillscape.training.versions import versions_of
+from skillscape.zoo import locate
 
 READ_ERRORS = (UserError, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions that reading a damaged run may raise."""
@@ -34,7 +35,7 @@ NamedRun: TypeAlias = tuple[str, Run]
 def find_runs(folders: Iterable[Path]) -> list[tuple[str, Path]]:
     """Every run in or below the folders, each once, with the name that it shares with its other seeds."""
     runs: dict[Path, tuple[str, Path]] = {}
-    for root in folders:
+    for root in map(locate, folders):
         if not root.is_dir():
             raise UserError(f"{root} does not exist; give a folder that holds runs.")
         run_folders = list(_search(root))

@@ -126,14 +126,17 @@ def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:
     """p(s|z) of the objective's own model on a grid over the maze, normalised over the maze; NaN outside.
 
     A model of p(z|s) is inverted by Bayes' rule with a uniform p(s). None without a maze, a snapshot, or a model of
-    positions (images and world-model features are not positions); a damaged snapshot is an error.
+    positions (images and world-model features are not positions, and an export may have left the model out); a damaged
+    snapshot is an error.
     """
     layout, objective = run.layout, run.config.objective
     if layout is None or objective is None or not run.trained_steps:
         return None
     if run.spec.is_image or run.config.backbone.objective_spec(run.spec).obs_shape != run.spec.obs_shape:
         return None
-    state = run.snapshot().objective
+    state = run.snapshot().model
+    if state is None:
+        return None
     grid, inside = maze_grid(layout)
     try:
         scores = np.asarray(objective.score_skills(state, jnp.asarray(grid[inside], jnp.float32)))

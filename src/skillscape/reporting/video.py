@@ -25,6 +25,7 @@ from skillscape.reporting.open_loop import CONTEXT, OpenLoop
 from skillscape.training.files import writing_to
 from skillscape.training.policy import DRAWN_SKILLS
 from skillscape.training.run import Run, run_folders
+from skillscape.zoo import output_folder
 
 OnFrame: TypeAlias = Callable[[Frame], None]
 """Called with each rendered frame."""
@@ -106,7 +107,7 @@ def make_videos(
     """
     request.check()
     run = _select_seed(folder, request.seed)
-    out = out or run.folder / "videos"
+    out = out or output_folder(run.folder) / "videos"
     load_encoder()
     enable_compilation_cache()
     job = _prepare(run, request)

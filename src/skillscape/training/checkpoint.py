@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,15 +32,24 @@ Value = TypeVar("Value")
 
 
 def save_tree(
-    folder: Path, tree: PyTree, *, without: str | None = None, metadata: dict[str, Any] | None = None
+    folder: Path,
+    tree: PyTree,
+    *,
+    without: str | None = None,
+    left_out: Collection[str] = (),
+    metadata: dict[str, Any] | None = None,
 ) -> None:
     """Write ``tree`` as ``folder``/arrays.safetensors and arrays.json, replacing the folder only when all is on disk.
 
-    Leaves whose path contains ``without`` are omitted. ``metadata``: additional JSON values.
+    Leaves whose path contains ``without`` are omitted. So are those whose path is in ``left_out``, which is written
+    down, so that ``load_tree`` need not be told. ``metadata``: additional JSON values.
     """
-    arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree) if without is None or without not in name}
+    kept = [(name, leaf) for name, leaf in named_leaves(tree) if without is None or without not in name]
+    arrays = {name: _to_numpy(leaf) for name, leaf in kept if name not in left_out}
     content = serialise_arrays(arrays)
     description: dict[str, Any] = {"format": FORMAT, "arrays": len(arrays)}
+    if left_out:
+        description["left_out"] = sorted(left_out)
     if metadata is not None:
         description["metadata"] = metadata
     description["sha256"] = _checksum(content, description)
@@ -68,28 +77,36 @@ def save_tree(
 
 def load_tree(folder: Path, like: Tree, *, without: str | None = None) -> Tree:
     """Read a tree with the structure, shapes and types of ``like``; leaves left out when saving come back as zeros."""
-    return _restored(folder, _read(folder)[0], like, without)
+    arrays, description = _read(folder)
+    left_out = description.get("left_out", [])
+    if not isinstance(left_out, list):
+        raise UserError(f"{folder} is damaged: it does not say what was left out of it.")
+    return _restored(folder, arrays, like, without, {str(name) for name in left_out})
 
 
 def load_tree_and_metadata(folder: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
     """Read a tree and its metadata."""
-    arrays, metadata = _read(folder)
-    return _restored(folder, arrays, like, None), _given(folder, metadata)
+    arrays, description = _read(folder)
+    return _restored(folder, arrays, like, None), _metadata(folder, description)
 
 
 def load_metadata(folder: Path) -> dict[str, Any]:
     """The metadata of a saved tree."""
-    return _given(folder, _read(folder)[1])
+    return _metadata(folder, _read(folder)[1])
 
 
-def _given(folder: Path, metadata: Any) -> dict[str, Any]:  # noqa: ANN401  whatever JSON holds
+def _metadata(folder: Path, description: dict[str, Any]) -> dict[str, Any]:
+    metadata = description.get("metadata")
     if not isinstance(metadata, dict):
         raise UserError(f"{folder} is damaged: it has no metadata.")
     return metadata
 
 
-def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: str | None) -> Tree:
-    named = [(name, leaf) for name, leaf in _named_leaves(like) if without is None or without not in name]
+def _restored(
+    folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: str | None, left_out: Collection[str] = ()
+) -> Tree:
+    every = [(name, leaf) for name, leaf in named_leaves(like) if without is None or without not in name]
+    named = [(name, leaf) for name, leaf in every if name not in left_out]
     expected = {name for name, _ in named}
     if missing := sorted(expected ^ set(arrays)):
         raise UserError(f"{folder} belongs to another configuration: {missing[0]} is in only one of the two.")
@@ -100,7 +117,7 @@ def _restored(folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: 
                 f"{folder} belongs to another configuration: {name} is {array.dtype}{list(array.shape)}, "
                 f"expected {expected_shape.dtype}{list(expected_shape.shape)}."
             )
-    leaves = [_from_numpy(arrays.get(name), leaf) for name, leaf in _named_leaves(like)]
+    leaves = [_from_numpy(arrays.get(name), leaf) for name, leaf in named_leaves(like)]
     restored: Tree = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return restored
 
@@ -150,8 +167,8 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """Arrays and metadata, after checking their checksum."""
+def _read(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and their description, after checking the checksum of both."""
     if folder.is_symlink():
         raise UserError(f"{folder} is not a checkpoint: it is a symbolic link.")
     for name in ("arrays.json", "arrays.safetensors"):
@@ -170,7 +187,7 @@ def _read(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
     if _checksum(content, description) != description.get("sha256"):
         raise UserError(f"{folder} is damaged: its contents do not match their checksum.")
     try:
-        return parse_arrays(content), description.get("metadata")
+        return parse_arrays(content), description
     except SafetensorError as error:
         raise UserError(f"{folder} is damaged: {error}.") from error
 
@@ -183,7 +200,8 @@ def _checksum(content: bytes, description: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    """The leaves of a tree with their paths, by which checkpoints name them."""
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
 
 

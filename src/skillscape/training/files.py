@@ -15,6 +15,8 @@ LARGEST = 16_000_000
 """Maximum size of a JSON file in bytes, twice the configuration of the largest maze."""
 DEEPEST = 32
 """Maximum nesting of a JSON file; files of runs have less than ten levels."""
+EXPORT_FILE = "export.json"
+"""The file that tells an exported run, which has no checkpoints, from any other."""
 MOST_DIGITS = 40
 """Maximum digits of an integer; the state of a random generator has 128 bits."""
 

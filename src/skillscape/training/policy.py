@@ -15,9 +15,11 @@ from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig
 from skillscape.errors import UserError
 from skillscape.skills import SkillSpace
-from skillscape.training.checkpoint import load_metadata, load_tree, save_tree
+from skillscape.training.checkpoint import load_metadata, load_tree, named_leaves, save_tree
+from skillscape.training.files import EXPORT_FILE
 from skillscape.training.state import init_state
 from skillscape.types import EnvSpec
+from skillscape.zoo import locate
 
 DRAWN_SKILLS = 8
 """Number of skills drawn, with a fixed key, to represent a continuous skill space."""
@@ -52,7 +54,7 @@ class TrainedPolicy:
         return self
 
     def save(self, folder: Path) -> None:
-        """Write a folder that ``load`` reads without the rest of the run; it contains no code."""
+        """Write a folder that ``load`` reads without the rest of the run; it contains no code and no optimisers."""
         metadata = {
             "config": self.config.to_json(),
             "obs_shape": list(self.spec.obs_shape),
@@ -61,7 +63,8 @@ class TrainedPolicy:
             "step": self.step,
             "skill": None if self.skill is None else self.skill.tolist(),
         }
-        save_tree(folder, self.params, metadata=metadata)
+        optimisers = [name for name, _ in named_leaves(self.params) if "opt_state" in name]
+        save_tree(folder, self.params, left_out=optimisers, metadata=metadata)
 
     @staticmethod
     def load(folder: Path) -> "TrainedPolicy":
@@ -135,8 +138,12 @@ class Policy:
         seed: int = 0,
     ) -> "Policy":
         """The policy in the ``skills/`` folder of a run, which may have been copied anywhere, or in a run folder."""
-        path = Path(folder)
+        path = locate(folder)
         inside = path / "skills"
+        if (path / EXPORT_FILE).exists() and not inside.is_dir():
+            from skillscape.training.run import Run  # runs are built on policies
+
+            return Run(path).policy(skill, explore=explore, seed=seed)
         if (path / "config.json").exists() and not inside.is_dir():
             raise UserError(
                 f"{path} has no skills/ yet, which is written at the end of a run; train it further with --resume."

@@ -27,12 +27,13 @@ from skillscape.training.checkpoint import (
     save_tree,
 )
 from skillscape.training.cost import Parameters, Timing, read_parameters, read_timing, seconds_of
-from skillscape.training.files import check_links, damaged, locked, read_json, read_results, write_json
+from skillscape.training.files import EXPORT_FILE, check_links, damaged, locked, read_json, read_results, write_json
 from skillscape.training.log import read_metrics
 from skillscape.training.policy import Policy, TrainedPolicy
 from skillscape.training.state import RunState, init_state
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
+from skillscape.zoo import locate
 
 AGAIN = "restore it or train again with --force"
 KEPT_CHECKPOINTS = 2
@@ -43,7 +44,17 @@ class Snapshot(NamedTuple):
 
     step: int
     agent: Any
-    objective: Any
+    model: Any | None
+    """The state of the objective; None of a run that was exported without it."""
+
+    @property
+    def objective(self) -> Any:  # noqa: ANN401  the objective's own type
+        """The state of the objective; refused where it was left out."""
+        if self.model is None:
+            raise UserError(
+                "The run was exported without the model of its method, which this needs; use the run that was exported."
+            )
+        return self.model
 
 
 class Run:
@@ -51,7 +62,7 @@ class Run:
 
     def __init__(self, folder: str | Path) -> None:
         """Open an existing run."""
-        self.folder = Path(folder)
+        self.folder = locate(folder)
         self.config = open_config(self.folder)
 
     @staticmethod
@@ -179,12 +190,25 @@ class Run:
                 raise UserError(f"{self.folder} has no checkpoint yet; train it further with --resume.")
             return Snapshot(newest, checkpoint[0].agent, checkpoint[0].objective)
         wanted = self.snapshot_step(step)
-        like = {"agent": self.like.agent, "objective": self.like.objective}
+        like = {"agent": self.like.agent, **({"objective": self.like.objective} if self._has_model else {})}
         parts = load_tree(kept[wanted], like, without="opt_state")
-        return Snapshot(wanted, parts["agent"], parts["objective"])
+        return Snapshot(wanted, parts["agent"], parts.get("objective"))
+
+    @property
+    def exported(self) -> dict[str, Any] | None:
+        """What an exported run stores about itself; None of any other run."""
+        path = self.folder / EXPORT_FILE
+        return read_json(path, advice="export the run again") if path.exists() else None
+
+    @property
+    def _has_model(self) -> bool:
+        exported = self.exported
+        return exported is None or bool(exported.get("model"))
 
     def kept_skill(self) -> Float[np.ndarray, " z"] | None:
         """The fixed or selected skill of the run, or None if skills are resampled."""
+        if self._has_policy_alone:
+            return TrainedPolicy.load(self.folder / "skills").skill
         newest = read_newest(self.checkpoints, load_metadata)
         try:
             skill = None if newest is None else newest[1]["skill"]
@@ -196,12 +220,15 @@ class Run:
 
     def trained_policy(self) -> TrainedPolicy:
         """The newest policy; of a run that was copied without checkpoints, the one in ``skills/``."""
-        shared = self.folder / "skills"
-        if shared.is_dir() and not checkpoints(self.checkpoints):
-            return TrainedPolicy.load(shared)
+        if self._has_policy_alone:
+            return TrainedPolicy.load(self.folder / "skills")
         step, agent, _ = self.snapshot()
         skill = self.kept_skill() if self.config.phase != "pretrain" else None
         return TrainedPolicy(self.config, self.spec, self.config.backbone.policy_params(agent), step, skill)
+
+    @property
+    def _has_policy_alone(self) -> bool:
+        return (self.folder / "skills").is_dir() and not checkpoints(self.checkpoints)
 
     def policy(
         self, skill: int | Float[np.ndarray, "..."] | None = None, *, explore: bool = False, seed: int = 0
@@ -300,7 +327,8 @@ def check_free(folder: Path, *, force: bool) -> None:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder of a run, or those of its seeds in order."""
+    """The folder of a run, or those of its seeds in order; ``folder`` may be zoo/NAME."""
+    folder = locate(folder)
     if (folder / "config.json").exists():
         return [folder]
     seeds = seed_folders(folder)
