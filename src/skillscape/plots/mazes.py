@@ -110,7 +110,7 @@ def trajectory_figure(panels: Sequence[Panel], layout: Layout, path: Path) -> No
                 handles=handles, loc="outside lower center", ncols=across, columnspacing=0.9, borderpad=0.1, **LEGEND
             )
         # Many panels are an overview: at full resolution they are megabytes that no page shows.
-        save(figure, path, DOTS_PER_INCH if rows <= 2 else DOTS_PER_INCH // 2)
+        save(figure, path, DOTS_PER_INCH if rows <= 2 else DOTS_PER_INCH // 2, colours=256)
 
 
 def density_figure(
