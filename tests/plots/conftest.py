@@ -10,9 +10,9 @@ def saved(monkeypatch):
     """The figures that were saved."""
     figures = []
 
-    def keep(figure, path):
+    def keep(figure, path, *options, **more):
         figures.append(figure)
-        style.save(figure, path)
+        style.save(figure, path, *options, **more)
 
     for module in (mazes, curves, routing):
         monkeypatch.setattr(module, "save", keep)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from figure_texts import assert_no_text_collides, size_of, texts
 from matplotlib.collections import LineCollection
+from PIL import Image
 
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.plots import mazes, style
@@ -204,3 +205,15 @@ def test_a_caption_leaves_out_undefined_measures():
     measures = {"coverage": 0.5, "reach": 0.25, "mutual_information": 1.0, "skill_accuracy": 0.75}
     assert mazes.caption(measures) == "coverage 0.50 · reach 0.25 · I(S;Z) 1.00"
     assert mazes.caption({**measures, "mutual_information": None}) == "coverage 0.50 · reach 0.25"
+
+
+def test_an_overview_has_half_the_resolution_and_figures_few_colours(tmp_path):
+    positions = np.random.default_rng(0).normal(size=(3, 4, 20, 2))
+    sizes = []
+    for count in (4, 12):
+        path = tmp_path / f"{count}.png"
+        mazes.trajectory_figure([mazes.Panel("a", positions)] * count, load_layout("square_a"), path)
+        with Image.open(path) as image:
+            assert image.mode == "P"
+            sizes.append(image.size[0])
+    assert sizes[1] < 0.6 * sizes[0]
