@@ -29,7 +29,7 @@ class TooShort(NamedTuple):
 class Backbone(ABC, Generic[Agent, Batch]):
     """Hyper-parameters in a frozen dataclass, pure functions over an agent; meets the objective in ``learn`` only.
 
-    There are two kinds. An on-policy backbone learns from whole rollouts of its newest policy, ``steps_per_iteration``
+    There are two kinds. An on-policy backbone learns from rollouts of its newest policy, ``steps_per_iteration``
     environment steps at a time. Every other one learns from a replay buffer: ``schedule`` says when, and ``sample``
     draws what ``learn`` takes.
     """
@@ -99,6 +99,14 @@ class Backbone(ABC, Generic[Agent, Batch]):
         """The fewest environment steps that training advances by: those of a rollout, or 1 with replay."""
         del env_spec
         return 1
+
+    @property
+    def unroll_steps(self) -> int | None:
+        """Steps of each episode in an iteration of an on-policy backbone, after which the next iteration continues it.
+
+        None: every iteration runs new episodes to their end.
+        """
+        return None
 
     def sample(
         self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, on whole rollouts of the newest policy."""
+"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, on rollouts of the newest policy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,7 +84,10 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     on_policy: ClassVar[bool] = True
 
     episodes: Annotated[int, POSITIVE] = 50
-    """Episodes collected for one iteration."""
+    """Episodes collected in parallel for one iteration."""
+    unroll: Annotated[int | None, POSITIVE] = None
+    """Environment steps T that every parallel episode advances by in one iteration; the next iteration continues it.
+    None collects whole episodes."""
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
     """Widths of the hidden layers of the policy and value networks."""
     discount: Annotated[float, FRACTION] = 0.99
@@ -158,12 +161,17 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     # Learning
 
     def steps_per_iteration(self, env_spec: EnvSpec) -> int:
-        """``episodes`` whole episodes."""
-        return self.episodes * env_spec.horizon
+        """T steps, or all, of each of ``episodes`` episodes."""
+        return self.episodes * (self.unroll or env_spec.horizon)
+
+    @property
+    def unroll_steps(self) -> int | None:
+        """T."""
+        return self.unroll
 
     def too_short(self, steps: int) -> TooShort | None:
         """Every part of a batch needs a step."""
-        rows = self.episodes * steps
+        rows = self.episodes * (self.unroll or steps)
         if rows >= self.minibatches:
             return None
         return TooShort(f"{self.minibatches} parts of {self.episodes} of them", "minibatches", rows)
