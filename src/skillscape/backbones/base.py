@@ -146,7 +146,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
 
 
 class VectorBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
-    """A backbone whose policy reads one vector at a time: it carries nothing, and objectives see the observations."""
+    """A backbone whose policy reads one vector at a time: it carries nothing, and objectives see observations."""
 
     @final
     def initial_carry(self, rows: int) -> tuple[()]:
@@ -159,7 +159,6 @@ class VectorBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
         """The observations themselves."""
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
-    @final
     def objective_obs(
         self, agent: Agent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Shaped[Array, "t ..."]:

@@ -114,6 +114,8 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     """Factor on the skill vector at the networks' input; at 1, untrained skills behave too alike to separate."""
     normalize_obs: bool = True
     """Standardise observations by their running mean and variance before the networks read them."""
+    normalize_objective_obs: bool = False
+    """Standardise the states that the method sees in the same way; for observations of mixed units."""
     min_concentration: float = 1.05
     """Lower bound of the Beta policy's concentrations α and β; above 1 its density is unimodal."""
 
@@ -158,6 +160,15 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         # At ±1 itself the density is zero; the policy's own draws stay this far off, others' may not.
         return policy.log_prob(jnp.clip(action, -1 + 2e-6, 1 - 2e-6))
 
+    # What objectives see
+
+    def objective_obs(
+        self, agent: PPOAgent, obs: Float[Array, "t d"], action: Float[Array, "t a"]
+    ) -> Float[Array, "t d"]:
+        """The observations, standardised if ``normalize_objective_obs``."""
+        del action
+        return agent.moments.normalise(obs) if self.normalize_objective_obs else obs
+
     # Learning
 
     def steps_per_iteration(self, env_spec: EnvSpec) -> int:
@@ -201,6 +212,10 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         """Rollout → model update → rewards → advantages → clipped epochs."""
         model_key, reward_key, policy_key = jax.random.split(key, 3)
         flat = Experience(*(_flatten(field) for field in batch[:5]))
+        flat = flat._replace(
+            obs=self.objective_obs(agent, flat.obs, flat.action),
+            next_obs=self.objective_obs(agent, flat.next_obs, flat.action),
+        )
         updates = self.model_epochs * objective.updates_per_step
 
         def fit(state: PyTree, step: tuple[Experience, RandomKey]) -> tuple[PyTree, Metrics]:
