@@ -10,9 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bodies import registry  # noqa: F401  (a fixture)
+from test_cuda_lowering import custom_calls, doubles, lowered
 
 import skillscape
 from skillscape.envs.registry import make_env
+from skillscape.training.jit_collector import iteration
+from skillscape.training.state import init_state
+from skillscape.training.unroll import episode_shapes
 
 QUIET = {"callbacks": (), "progress": False}
 SMALL = {"episodes": 8, "unroll": 12, "hidden": (8,), "minibatches": 2}
@@ -84,6 +88,19 @@ def test_the_pendulum_goes_all_the_way(tmp_path):
     kwargs = {"episode_length": 40}
     run, measures, tuned = trained(tmp_path, "playground/PendulumSwingup", "sd3", objective, kwargs, 384, "1")
     check(run, measures, tuned, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_playground")
+@pytest.mark.parametrize("name", ["PendulumSwingup", "WalkerRun"])
+def test_an_iteration_at_full_size_lowers_for_cuda_on_the_device_alone_and_in_32_bits(name):
+    config = skillscape.pretraining_config("sd3", f"playground/{name}")
+    env = config.make_env()
+    state = jax.eval_shape(lambda: init_state(config, env.spec))._replace(episodes=episode_shapes(config))
+    text = lowered(iteration(config, env), state)
+    assert doubles(text) == []
+    # The Cholesky factors of the mass matrices and of the solver.
+    assert custom_calls(text) == {"cusolver_potrf_ffi"}
 
 
 @pytest.mark.slow

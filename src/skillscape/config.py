@@ -47,7 +47,7 @@ class RunConfig:
 
     phase: Phase
     env: str
-    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID, …"""
+    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID, playground/NAME, …"""
     task: str | None
     """The task whose reward is maximised; None in pre-training."""
     objective: Objective[Any] | None
