@@ -92,7 +92,7 @@ def need(case, *, rendering):
     if case.simulated:
         pytest.importorskip("dm_control")
     if case.family == "playground":
-        pytest.skip("tests/test_playground.py makes environments of Playground")
+        pytest.skip("tests/test_playground_runs.py makes environments of Playground")
     if case.of_gymnasium:
         pytest.importorskip("mujoco")
         pytest.importorskip("imageio")
