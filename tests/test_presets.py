@@ -131,6 +131,7 @@ ENVS = {
     "maze-pixels": "maze-pixels/square_a",
     "urlb": "walker",
     "urlb-pixels": "walker-pixels",
+    "playground": "playground/CartpoleBalance",
 }
 EVERY_PRESET = pytest.mark.parametrize(
     ("benchmark", "preset"), [(benchmark, preset) for benchmark in ENVS for preset in presets.names(benchmark)]
@@ -153,6 +154,7 @@ def test_every_method_has_legal_settings_with_every_backbone(method, benchmark, 
 def test_presets_are_listed_with_the_default_first():
     assert presets.names("maze") == ("default", "compact", "paper", "long", "smoke")
     assert presets.names("urlb") == ("compact", "paper", "smoke")
+    assert presets.names("playground") == ("default", "compact", "smoke")
     assert presets.names("urlb-pixels") == presets.names("maze-pixels") == ("laptop", "paper", "smoke")
     for benchmark, env in ENVS.items():
         default = presets.default_preset(benchmark)
@@ -162,7 +164,13 @@ def test_presets_are_listed_with_the_default_first():
 
 def test_every_benchmark_has_a_backbone_of_its_own():
     named = {benchmark: presets.get(None, benchmark, env).backbone.name for benchmark, env in ENVS.items()}
-    assert named == {"maze": "ppo", "maze-pixels": "dreamer", "urlb": "ddpg", "urlb-pixels": "dreamer"}
+    assert named == {
+        "maze": "ppo",
+        "maze-pixels": "dreamer",
+        "urlb": "ddpg",
+        "urlb-pixels": "dreamer",
+        "playground": "ppo",
+    }
 
 
 @pytest.mark.parametrize("preset", ["default", "compact", "paper", "long", "smoke"])
@@ -242,6 +250,24 @@ def test_a_plug_in_backbone_has_its_own_defaults(monkeypatch):
 def test_unknown_names_are_refused(changes, words):
     with pytest.raises(UserError, match=words):
         presets.get(**{"method": "sd3", "benchmark": "urlb", "env_id": "walker", **changes})
+
+
+# MuJoCo Playground
+
+
+@pytest.mark.parametrize("preset", presets.names("playground"))
+def test_bodies_are_unrolled_and_what_methods_see_is_standardised(preset):
+    ppo = presets.get("sd3", "playground", "playground/CartpoleBalance", preset).backbone
+    assert ppo.unroll is not None
+    assert ppo.normalize_obs
+    assert ppo.normalize_objective_obs
+    assert ppo.episodes * ppo.unroll % ppo.minibatches == 0
+
+
+def test_sd3_remembers_earlier_states_where_no_replay_buffer_does():
+    for backbone, history in (("ppo", SD3.history), ("sac", 0)):
+        objective = presets.get("sd3", "playground", "playground/CartpoleBalance", None, backbone).objective
+        assert objective.history == history
 
 
 # METRA's locomotion

@@ -65,6 +65,10 @@ COLUMNS = (
 )
 
 
+PLAYGROUND = Column("playground", "default", "playground/CartpoleBalance", "Playground `default`")
+"""A column for its default backbone alone: nothing is tuned for the others there."""
+
+
 class Setting(NamedTuple):
     """One field of a dataclass of settings: its flag, its help, its range in words, its value."""
 
@@ -416,7 +420,7 @@ def backbones_page() -> str:
     for name, kind in backbones.registry().items():
         values = {
             column: TABLES[column.benchmark][column.preset].backbones[name].backbone
-            for column in COLUMNS
+            for column in (*COLUMNS, *([PLAYGROUND] if name == "ppo" else []))
             if name in TABLES[column.benchmark][column.preset].backbones
         }
         source = Path(inspect.getfile(kind)).relative_to(ROOT / "src").as_posix()
@@ -431,8 +435,9 @@ def backbones_page() -> str:
     return f"""{NOTE}
 # Backbones
 
-A backbone is the RL algorithm that trains the policy. `--backbone NAME` chooses it; the default is PPO in mazes, DDPG
-from states and Dreamer from images. PPO needs an environment written in JAX, which the mazes are.
+A backbone is the RL algorithm that trains the policy. `--backbone NAME` chooses it; the default is PPO in mazes
+and Playground, DDPG from states and Dreamer from images. PPO needs an environment written in JAX, which mazes and
+Playground's bodies are.
 `skillscape backbones` lists them. [Add your own](adding-a-backbone.md).
 
 The values are those of pre-training. [Methods](methods/index.md) change a few of them: their pages say which.

@@ -47,7 +47,7 @@ class RunConfig:
 
     phase: Phase
     env: str
-    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID, …"""
+    """Environment ID: maze/NAME, walker, walker-pixels, gym/ID, playground/NAME, …"""
     task: str | None
     """The task whose reward is maximised; None in pre-training."""
     objective: Objective[Any] | None
@@ -189,7 +189,10 @@ class RunConfig:
     def trial_steps(self, spec: EnvSpec) -> int:
         """Environment steps before the first update, the warm-up data that skills may be selected from."""
         backbone = self.backbone
-        return backbone.steps_per_iteration(spec) if backbone.on_policy else backbone.schedule.warmup_steps
+        if not backbone.on_policy:
+            return backbone.schedule.warmup_steps
+        # As many iterations as it takes to see as many steps as an episode has.
+        return backbone.steps_per_iteration(spec) * -(-spec.horizon // (backbone.unroll_steps or spec.horizon))
 
     def check_env(self, spec: EnvSpec) -> None:
         """Refuse settings that are invalid in an environment of these shapes."""
@@ -203,9 +206,10 @@ class RunConfig:
             )
         stride = self.backbone.steps_per_iteration(spec)
         if self.steps < stride:
+            length = self.backbone.unroll_steps or spec.horizon
             raise UserError(
-                f"--steps is {self.steps}, but one iteration takes {stride:,} ({stride // spec.horizon} episodes of "
-                f"{spec.horizon}); set --steps to at least {stride:,}."
+                f"--steps is {self.steps}, but one iteration takes {stride:,} ({stride // length} episodes of "
+                f"{length}); set --steps to at least {stride:,}."
             )
         self._check_snapshots(stride)
         if self.backbone.on_policy and self.copies > 1:

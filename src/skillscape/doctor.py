@@ -36,6 +36,9 @@ NVIDIA_DEVICE = Path("/dev/nvidia0")
 SUPPORTED_URLB: dict[str, str] = {"dm_control": "==1.0.50", "mujoco": "==3.17.0"}
 """Tested versions of the extra ``urlb``; the two packages only work in matching versions."""
 
+SUPPORTED_PLAYGROUND: dict[str, str] = {"playground": "==0.2.0", "mujoco-mjx": "==3.17.0"}
+"""Tested versions of the extra ``playground``, with the mujoco of ``urlb``."""
+
 SUPPORTED_VIDEO = ">=18,<19"
 """Tested versions of PyAV, which writes videos."""
 
@@ -71,6 +74,7 @@ def examine() -> Iterator[Check]:
     yield _guarded("maze", _check_maze)
     yield _guarded("maze-pixels", _check_maze_pixels)
     yield _guarded("videos", _check_video)
+    yield _guarded("playground", _check_playground)
     if _version("dm_control") is None and _version("mujoco") is None:
         yield Check("urlb", True, "not installed; walker, quadruped and jaco need it", f"{INSTALL} to use them")
         return
@@ -223,6 +227,19 @@ def _check_video() -> tuple[bool, str, str]:
     fine = _fits(installed, SUPPORTED_VIDEO)
     advice = "" if fine else 'run `pip install "skillscape[video]"`'
     return fine, f"PyAV {installed}" if fine else f"PyAV {installed}, but {SUPPORTED_VIDEO} is supported", advice
+
+
+def _check_playground() -> tuple[bool, str, str]:
+    """The versions alone: to make an environment takes seconds, to compile one minutes."""
+    installed = {package: _version(package) for package in SUPPORTED_PLAYGROUND}
+    advice = 'run `pip install "skillscape[playground]"`'
+    if installed["playground"] is None:
+        return True, "MuJoCo Playground is not installed; playground/NAME needs it", f"{advice} to use it"
+    for package, wanted in SUPPORTED_PLAYGROUND.items():
+        fine, detail, _ = _check_version(package, wanted)
+        if not fine:
+            return False, f"{package} {detail}", advice
+    return True, ", ".join(f"{package} {version}" for package, version in installed.items()), ""
 
 
 def _check_rendering(backend: str) -> tuple[bool, str, str]:

@@ -14,6 +14,7 @@ from skillscape.errors import UserError
 from skillscape.launch import checked_spec
 from skillscape.training.jit_collector import iteration
 from skillscape.training.state import RunState, state_of_key
+from skillscape.training.unroll import begin_episodes
 from skillscape.types import Metrics, RandomKey
 
 
@@ -49,14 +50,17 @@ def make_train(config: RunConfig) -> PureTraining:
         )
     spec, env = checked_spec(config), config.make_env()
     assert isinstance(env, JaxEnv)
-    initial = jax.jit(partial(state_of_key, config, spec))
+    networks, episodes = jax.jit(partial(state_of_key, config, spec)), jax.jit(partial(begin_episodes, config, env))
     advance = iteration(config, env)
     iterations = config.steps // config.backbone.steps_per_iteration(spec)
 
+    def initial(key: RandomKey) -> RunState:
+        state: RunState = networks(key)
+        return state._replace(episodes=episodes(state.key))
+
     def init(key: RandomKey) -> RunState:
         if key.ndim == 0:
-            single: RunState = initial(key)
-            return single
+            return initial(key)
         stacked: RunState = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(initial, key))
         return stacked
 

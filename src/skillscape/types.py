@@ -14,8 +14,8 @@ Metrics: TypeAlias = dict[str, Float[Array, ""]]
 RandomKey: TypeAlias = Key[Array, ""]
 """One typed JAX random key."""
 
-Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels", "locomotion"]
-"""Whose settings apply: mazes or URLB, each from numbers or from images, or METRA's locomotion."""
+Benchmark: TypeAlias = Literal["maze", "maze-pixels", "urlb", "urlb-pixels", "locomotion", "playground"]
+"""Whose settings apply: mazes or URLB, each from numbers or from images, METRA's locomotion, or MuJoCo Playground."""
 
 
 class Spec(NamedTuple):

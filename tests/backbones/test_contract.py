@@ -131,7 +131,8 @@ def test_every_default_is_in_its_range(name):
 @pytest.mark.parametrize(("backbone", "field", "value"), list(settings()))
 def test_every_number_has_a_range(backbone, field, value):
     flag = f"--backbone.{field.replace('_', '-')} must be "
-    huge = (2**31,) if isinstance(value, tuple) else 2**31 if isinstance(value, int) else math.inf
+    # None stands for a number of steps.
+    huge = (2**31,) if isinstance(value, tuple) else 2**31 if isinstance(value, int | None) else math.inf
     assert said(backbone, field, huge).startswith(flag)
     if field in FREE:
         check_ranges(with_setting(backbone, field, -1.0), "backbone")
@@ -287,6 +288,7 @@ def test_backbones_for_vectors_carry_nothing_lend_observations_and_refuse_images
     assert backbone.initial_carry(7) == ()
     assert backbone.objective_spec(SPEC) == Spec((3,), 2)
     obs = np.ones((5, 3), np.float32)
-    np.testing.assert_array_equal(backbone.objective_obs(None, jax.numpy.asarray(obs), jax.numpy.zeros((5, 2))), obs)
+    agent = backbone.init(jax.random.key(0), SPEC, Extrinsic())
+    np.testing.assert_array_equal(backbone.objective_obs(agent, jax.numpy.asarray(obs), jax.numpy.zeros((5, 2))), obs)
     with pytest.raises(UserError, match=f"images, which {backbone.label} does not learn from"):
         backbone.init(jax.random.key(0), EnvSpec((64, 64, 3), 2, 50), Extrinsic())

@@ -1,7 +1,8 @@
 """PPO: the advantages, the values and policies it learns where they are known, and the laws of a backbone."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -23,6 +24,7 @@ from probes import (
 from scipy.stats import beta
 
 from skillscape.backbones.ppo import PPO, Sample, _in_minibatches, advantages
+from skillscape.objectives.base import Objective
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.stats import Moments
@@ -371,6 +373,42 @@ def test_learning_keeps_structure_shapes_and_types(objective, normalize_obs):
     )
     assert kinds((learned, learned_state)) == kinds((agent, state))
     assert all(value.shape == () for value in metrics.values())
+
+
+@final
+@dataclass(frozen=True)
+class Mirror(Objective[Any]):
+    """Its state is the mean of what it saw last, s and s'; it learns and rewards nothing."""
+
+    name: ClassVar[str] = "mirror"
+    label: ClassVar[str] = "Mirror"
+
+    def init(self, key, spec):
+        return jnp.zeros((2, *spec.obs_shape))
+
+    def update(self, state, batch, key):
+        return jnp.stack([batch.obs.mean(axis=0), batch.next_obs.mean(axis=0)]), {}
+
+    def reward(self, state, batch, key):
+        return state, batch.reward, {}
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_what_the_objective_sees_is_standardised_if_asked_for(standardised):
+    backbone = replace(SMALL, minibatches=1, normalize_objective_obs=standardised)
+    agent = backbone.init(jax.random.key(0), SPEC, Mirror())
+    moments = Moments(jnp.array([3.0, -1.0]), jnp.array([4.0, 0.25]), jnp.asarray(1e3))
+    agent = agent._replace(moments=moments)
+    batch = rollout(0)
+    batch = batch._replace(next_obs=2 * batch.obs)
+    _, seen, _ = quick(lambda *given: backbone.learn(given[0], Mirror(), *given[1:]))(
+        agent, jnp.zeros((2, 2)), batch, jax.random.key(1)
+    )
+    wanted = [[-1, 4], [-0.5, 5]] if standardised else [[1, 1], [2, 2]]  # 6 deviations are clipped to 5
+    np.testing.assert_allclose(seen, wanted, rtol=1e-5)
+    # Skills are inferred from the same states.
+    obs = jnp.ones((1, 2))
+    np.testing.assert_allclose(backbone.objective_obs(agent, obs, jnp.zeros((1, 2))), wanted[:1], rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -88,10 +88,10 @@ def test_settings_are_those_of_what_would_be_trained(capsys, arguments, settings
 @pytest.mark.parametrize(
     ("arguments", "defaults"),
     [
-        ("pretrain diayn", ["--backbone.episodes INT Episodes collected for one iteration. (default: 50)"]),
+        ("pretrain diayn", ["--backbone.episodes INT Episodes collected in parallel for one iteration. (default: 50)"]),
         (
             "pretrain diayn --preset smoke",
-            ["--backbone.episodes INT Episodes collected for one iteration. (default: 8)"],
+            ["--backbone.episodes INT Episodes collected in parallel for one iteration. (default: 8)"],
         ),
         ("pretrain diayn --env walker --preset smoke", ["--objective.number-of-skills INT", "(default: 16)"]),
     ],

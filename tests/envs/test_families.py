@@ -73,6 +73,15 @@ CASES = (
         "half_cheetah",
         HostEnv,
     ),
+    Case(
+        "playground",
+        "playground/PendulumSwingup",
+        ("playground/PendulumSwingup",),
+        "playground",
+        "PendulumSwingup",
+        JaxEnv,
+        default="playground/PendulumSwingup",
+    ),
     Case("gym", "gym/toys:Seen-v0", ("gym/toys:Seen-v0",), "urlb", "toys-Seen-v0", HostEnv, default="gym/toys:Seen-v0"),
 )
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.env for case in CASES])
@@ -82,6 +91,8 @@ def need(case, *, rendering):
     """Skip what this machine cannot make or render."""
     if case.simulated:
         pytest.importorskip("dm_control")
+    if case.family == "playground":
+        pytest.skip("tests/test_playground_runs.py makes environments of Playground")
     if case.of_gymnasium:
         pytest.importorskip("mujoco")
         pytest.importorskip("imageio")
@@ -161,6 +172,10 @@ def test_a_definition_rebuilds_it(case):
 def test_it_can_be_rendered(case):
     if case.family == "gym" and "Seen" not in case.env:
         pytest.skip("needs a package to render, or does not render itself")
+    if case.family == "playground":
+        with pytest.raises(UserError, match="playground/PendulumSwingup cannot be rendered"):
+            family_of(case.env).rendered(case.env)
+        return
     need(case, rendering=True)
     rendered = family_of(case.env).rendered(case.env, case.tasks[-1])
     try:

@@ -1,6 +1,7 @@
 """Zero-shot goal reaching: which goals, which skill when, and what counts as reached."""
 
 import json
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +10,16 @@ import pytest
 from untrained import untrained_run
 
 import skillscape
+from skillscape.backbones.ppo import PPO
 from skillscape.cli import main
 from skillscape.envs.base import HostEnv, HostStep
 from skillscape.envs.mazes.layouts import load_layout
 from skillscape.errors import UserError
 from skillscape.evaluation import goals
 from skillscape.evaluation.goals import goals_reached, measure_goals, reach_goals
+from skillscape.objectives.extrinsic import Extrinsic
 from skillscape.objectives.latent_steps import LatentSteps
+from skillscape.stats import Moments
 from skillscape.types import EnvSpec
 
 TOY = "gym/toys:Toy-v0"
@@ -48,7 +52,7 @@ def runs(tmp_path_factory):
 def direct(runs, monkeypatch):
     """METRA with φ(s) = the position of the toy, and a policy whose action is its skill."""
     # Compiled anew: another test may have compiled the same method with a φ of its own.
-    monkeypatch.setattr(goals, "_compiled_choice", lambda objective: jax.jit(objective.skill_for_goal))
+    monkeypatch.setattr(goals, "_compiled_choice", cache(goals._compiled_choice.__wrapped__))
     monkeypatch.setattr(LatentSteps, "represent", lambda self, state, obs: jnp.asarray(obs)[:, :2])
     monkeypatch.setattr("skillscape.objectives.metra.METRA.represent", LatentSteps.represent)
     monkeypatch.setattr(goals, "compiled_act", lambda backbone, explore: lambda p, carry, o, skill, k: (skill, carry))
@@ -73,6 +77,23 @@ def test_a_direction_that_is_chosen_anew_stays_at_the_goal_and_one_that_is_kept_
     expected = np.mean([1 - np.ceil((distance - 0.11) / 0.1).clip(0) / 21 for distance in away])
     assert adaptive.measures["time_0.11"] == pytest.approx(expected, abs=0.03)
     assert set(found.measures) == {f"{mode}_{name}" for mode in found.modes for name in adaptive.measures}
+
+
+class Difference:
+    """Its skill is the way to the goal."""
+
+    def skill_for_goal(self, state, obs, goal):
+        return goal - obs
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_a_skill_is_chosen_by_states_as_the_method_saw_them_in_training(standardised):
+    backbone = PPO(hidden=(4,), normalize_objective_obs=standardised)
+    agent = backbone.init(jax.random.key(0), EnvSpec((2,), 2, 50), Extrinsic())
+    agent = agent._replace(moments=Moments(jnp.ones(2), jnp.array([4.0, 0.25]), jnp.asarray(9.0)))
+    choose = goals._compiled_choice(backbone, Difference())
+    skill = choose(agent, (), np.zeros((3, 2), np.float32), np.ones((3, 2), np.float32))
+    np.testing.assert_allclose(skill, 3 * [[0.5, 2.0] if standardised else [1.0, 1.0]], rtol=1e-6)
 
 
 def test_goals_and_episodes_follow_from_the_seed(direct):

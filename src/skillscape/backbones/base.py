@@ -29,7 +29,7 @@ class TooShort(NamedTuple):
 class Backbone(ABC, Generic[Agent, Batch]):
     """Hyper-parameters in a frozen dataclass, pure functions over an agent; meets the objective in ``learn`` only.
 
-    There are two kinds. An on-policy backbone learns from whole rollouts of its newest policy, ``steps_per_iteration``
+    There are two kinds. An on-policy backbone learns from rollouts of its newest policy, ``steps_per_iteration``
     environment steps at a time. Every other one learns from a replay buffer: ``schedule`` says when, and ``sample``
     draws what ``learn`` takes.
     """
@@ -100,6 +100,14 @@ class Backbone(ABC, Generic[Agent, Batch]):
         del env_spec
         return 1
 
+    @property
+    def unroll_steps(self) -> int | None:
+        """Steps of each episode in an iteration of an on-policy backbone, after which the next iteration continues it.
+
+        None: every iteration runs new episodes to their end.
+        """
+        return None
+
     def sample(
         self, replay: Replay, episode_index: EpisodeIndex, updates: int, skill: Float[np.ndarray, " z"] | None = None
     ) -> Batch | None:
@@ -138,7 +146,7 @@ class Backbone(ABC, Generic[Agent, Batch]):
 
 
 class VectorBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
-    """A backbone whose policy reads one vector at a time: it carries nothing, and objectives see the observations."""
+    """A backbone whose policy reads one vector at a time: it carries nothing, and objectives see observations."""
 
     @final
     def initial_carry(self, rows: int) -> tuple[()]:
@@ -151,7 +159,6 @@ class VectorBackbone(Backbone[Agent, Batch], Generic[Agent, Batch]):
         """The observations themselves."""
         return Spec(env_spec.obs_shape, env_spec.action_dim)
 
-    @final
     def objective_obs(
         self, agent: Agent, obs: Shaped[Array, "t ..."], action: Float[Array, "t a"]
     ) -> Shaped[Array, "t ..."]:

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, on whole rollouts of the newest policy."""
+"""Proximal policy optimisation (Schulman et al., 2017) with a Beta policy, on rollouts of the newest policy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,7 +84,10 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     on_policy: ClassVar[bool] = True
 
     episodes: Annotated[int, POSITIVE] = 50
-    """Episodes collected for one iteration."""
+    """Episodes collected in parallel for one iteration."""
+    unroll: Annotated[int | None, POSITIVE] = None
+    """Environment steps T that every parallel episode advances by in one iteration; the next iteration continues it.
+    None collects whole episodes."""
     hidden: Annotated[tuple[int, ...], POSITIVE] = (128, 128)
     """Widths of the hidden layers of the policy and value networks."""
     discount: Annotated[float, FRACTION] = 0.99
@@ -111,6 +114,8 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
     """Factor on the skill vector at the networks' input; at 1, untrained skills behave too alike to separate."""
     normalize_obs: bool = True
     """Standardise observations by their running mean and variance before the networks read them."""
+    normalize_objective_obs: bool = False
+    """Standardise the states that the method sees in the same way; for observations of mixed units."""
     min_concentration: float = 1.05
     """Lower bound of the Beta policy's concentrations α and β; above 1 its density is unimodal."""
 
@@ -155,15 +160,29 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         # At ±1 itself the density is zero; the policy's own draws stay this far off, others' may not.
         return policy.log_prob(jnp.clip(action, -1 + 2e-6, 1 - 2e-6))
 
+    # What objectives see
+
+    def objective_obs(
+        self, agent: PPOAgent, obs: Float[Array, "t d"], action: Float[Array, "t a"]
+    ) -> Float[Array, "t d"]:
+        """The observations, standardised if ``normalize_objective_obs``."""
+        del action
+        return agent.moments.normalise(obs) if self.normalize_objective_obs else obs
+
     # Learning
 
     def steps_per_iteration(self, env_spec: EnvSpec) -> int:
-        """``episodes`` whole episodes."""
-        return self.episodes * env_spec.horizon
+        """T steps, or all, of each of ``episodes`` episodes."""
+        return self.episodes * (self.unroll or env_spec.horizon)
+
+    @property
+    def unroll_steps(self) -> int | None:
+        """T."""
+        return self.unroll
 
     def too_short(self, steps: int) -> TooShort | None:
         """Every part of a batch needs a step."""
-        rows = self.episodes * steps
+        rows = self.episodes * (self.unroll or steps)
         if rows >= self.minibatches:
             return None
         return TooShort(f"{self.minibatches} parts of {self.episodes} of them", "minibatches", rows)
@@ -193,6 +212,10 @@ class PPO(VectorBackbone[PPOAgent, Rollout]):
         """Rollout → model update → rewards → advantages → clipped epochs."""
         model_key, reward_key, policy_key = jax.random.split(key, 3)
         flat = Experience(*(_flatten(field) for field in batch[:5]))
+        flat = flat._replace(
+            obs=self.objective_obs(agent, flat.obs, flat.action),
+            next_obs=self.objective_obs(agent, flat.next_obs, flat.action),
+        )
         updates = self.model_epochs * objective.updates_per_step
 
         def fit(state: PyTree, step: tuple[Experience, RandomKey]) -> tuple[PyTree, Metrics]:

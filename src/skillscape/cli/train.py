@@ -49,16 +49,19 @@ class NewRunOptions(LaunchOptions[BackboneOptions, EvaluationOptions]):
     """Options of the commands that start a run from scratch."""
 
     env: str = DEFAULT_ENV
-    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, ant, gym/ID; `skillscape envs` lists them."""
+    """Environment ID: maze/NAME, maze/PATH.txt, walker, walker-pixels, ant, gym/ID, playground/NAME; `skillscape envs`
+    lists them."""
     kwargs: EnvKwargs = ()
-    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False."""
+    """Keyword arguments of a gym/ID environment, such as exclude_current_positions_from_observation=False, or settings
+    of a playground/NAME environment, such as episode_length=500."""
     copies: EnvCopies = 1
     """Number of environment copies stepped in parallel, in [1, 256]; for backbones that learn from replay."""
     backbone: BackboneFlag = None
     """RL algorithm: ppo, ddpg, sac, dreamer or a plug-in; the environment's default if not given."""
     preset: str | None = None
     """Named hyper-parameters: default, paper, long or smoke in mazes; compact, paper or smoke on states; laptop, paper
-    or smoke on images. The first of each list is the default; --resume keeps the run's own settings."""
+    or smoke on images; default, compact or smoke in playground/NAME. The first of each list is the default; --resume
+    keeps the run's own settings."""
     seed: int = 0
     """Random seed; with --seeds, the first of consecutive seeds."""
     seeds: int | None = None

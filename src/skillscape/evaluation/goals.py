@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
@@ -119,7 +120,7 @@ def reach_goals(
         config.backbone,
         config.backbone.policy_params(snapshot.agent),
         explore,
-        lambda obs, goal: _compiled_choice(objective)(model, obs, goal),
+        lambda obs, goal: _compiled_choice(config.backbone, objective)(snapshot.agent, model, obs, goal),
     )
     count = len(layout.cells) if layout is not None and number is None else number or NUMBER
     envs = [config.host_env() for _ in range(count * episodes)]
@@ -256,9 +257,17 @@ def _goal_states(
 
 
 @cache
-def _compiled_choice(objective: Objective[Any]) -> Callable[..., Float[Array, "n z"]]:
-    """``skill_for_goal`` for all runs of equal settings, compiled once."""
-    compiled: Callable[..., Float[Array, "n z"]] = jax.jit(objective.skill_for_goal)
+def _compiled_choice(backbone: Backbone[Any, Any], objective: Objective[Any]) -> Callable[..., Float[Array, "n z"]]:
+    """``skill_for_goal`` of (agent, objective state, observations, goals) for runs of equal settings, compiled once."""
+
+    def choose(
+        agent: PyTree, state: PyTree, obs: Float[Array, "n d"], goal: Float[Array, "n d"]
+    ) -> Float[Array, "n z"]:
+        no_action = jnp.zeros((len(obs), 0))
+        obs, goal = (backbone.objective_obs(agent, each, no_action) for each in (obs, goal))
+        return objective.skill_for_goal(state, obs, goal)
+
+    compiled: Callable[..., Float[Array, "n z"]] = jax.jit(choose)
     return compiled
 
 

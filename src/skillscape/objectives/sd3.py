@@ -171,7 +171,7 @@ class SD3(Objective[SD3State]):
             decoder_variance=0.25,
             learning_rate=scale.learning_rate,
             clip_norm=0.5,
-            history=0,
+            history=0 if scale.replayed else cls.history,
             resample_every=scale.resample_every,
         )
         if not scale.imagined:

@@ -12,6 +12,7 @@ from skillscape.objectives import registry
 from skillscape.objectives.base import Objective
 from skillscape.presets.locomotion import LOCOMOTION
 from skillscape.presets.maze import MAZE
+from skillscape.presets.playground import PLAYGROUND
 from skillscape.presets.settings import Preset, Settings, Sized
 from skillscape.presets.urlb import URLB
 from skillscape.presets.urlb_pixels import MAZE_PIXELS, URLB_PIXELS
@@ -24,6 +25,7 @@ TABLES: dict[str, dict[str, Preset]] = {
     "urlb": URLB,
     "urlb-pixels": URLB_PIXELS,
     "locomotion": LOCOMOTION,
+    "playground": PLAYGROUND,
 }
 
 

@@ -134,12 +134,15 @@ def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:
         return None
     if run.spec.is_image or run.config.backbone.objective_spec(run.spec).obs_shape != run.spec.obs_shape:
         return None
-    state = run.snapshot().model
+    snapshot = run.snapshot()
+    agent, state = snapshot.agent, snapshot.model
     if state is None:
         return None
     grid, inside = maze_grid(layout)
+    points = jnp.asarray(grid[inside], jnp.float32)
+    seen = run.config.backbone.objective_obs(agent, points, jnp.zeros((len(points), 0)))
     try:
-        scores = np.asarray(objective.score_skills(state, jnp.asarray(grid[inside], jnp.float32)))
+        scores = np.asarray(objective.score_skills(state, seen))
     except UserError:  # this method has no such model
         return None
     density = np.exp(scores - scores.max(axis=0))

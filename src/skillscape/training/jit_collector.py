@@ -1,79 +1,24 @@
 """Environment, policy and update in one compiled function, for on-policy backbones."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
-from skillscape.backbones.base import Backbone
 from skillscape.config import RunConfig
 from skillscape.envs.base import JaxEnv
 from skillscape.replay import Trajectory
-from skillscape.skills import SkillSpace
 from skillscape.training.run import Run, selected_skill
 from skillscape.training.state import Collector, RunState, unfit
+from skillscape.training.unroll import begin_episodes, collect, collect_whole, parallel_episodes
 from skillscape.types import Metrics, RandomKey, Rollout
 
 Iteration: TypeAlias = Callable[..., tuple[RunState, Metrics]]
 """One iteration of a state, and of the skill [z] unless skills are resampled."""
-
-
-def collect(
-    env: JaxEnv,
-    backbone: Backbone[Any, Any],
-    skills: SkillSpace,
-    resample_every: int | None,
-    agent: PyTree,
-    episodes: int,
-    key: RandomKey,
-    skill: Float[Array, "e z"] | None = None,
-) -> Rollout:
-    """Run ``episodes`` environments in parallel for one horizon; terminated episodes are reset.
-
-    Skills are drawn from the prior, per episode and every ``resample_every`` steps, unless ``skill`` is given.
-    """
-    start_key, skill_key, run_key = jax.random.split(key, 3)
-    state = jax.vmap(env.reset)(jax.random.split(start_key, episodes))
-    first = skills.sample(skill_key, episodes) if skill is None else skill
-    horizon = env.spec.horizon
-    params = backbone.policy_params(agent)
-
-    def step(carry: tuple[Any, ...], at: tuple[Int[Array, ""], RandomKey]) -> tuple[tuple[Any, ...], Rollout]:
-        state, held, memory = carry
-        time, key = at
-        act_key, step_key, reset_key, skill_key = jax.random.split(key, 4)
-        if skill is None and resample_every is not None:
-            due = (time > 0) & (time % resample_every == 0)
-            held = jnp.where(due, skills.sample(skill_key, episodes), held)
-        obs = jax.vmap(env.observe)(state)
-        action, memory = backbone.act(params, memory, obs, held, act_key, True)
-        state, timestep = jax.vmap(env.step)(state, action, jax.random.split(step_key, episodes))
-        row = Rollout(
-            obs=obs,
-            action=action,
-            next_obs=timestep.obs,
-            skill=held,
-            reward=timestep.reward,
-            discount=1 - timestep.terminated,
-            last=jnp.maximum(timestep.terminated, jnp.full((episodes,), time == horizon - 1, jnp.float32)),
-        )
-        ended = timestep.terminated > 0
-        anew = skills.sample(jax.random.fold_in(skill_key, 1), episodes) if skill is None else skill
-        fresh = (jax.vmap(env.reset)(jax.random.split(reset_key, episodes)), anew, backbone.initial_carry(episodes))
-        return jax.tree.map(lambda new, old: _where(ended, new, old), fresh, (state, held, memory)), row
-
-    times = jnp.arange(horizon)
-    carry = (state, first, backbone.initial_carry(episodes))
-    return jax.lax.scan(step, carry, (times, jax.random.split(run_key, horizon)))[1]
-
-
-def _where(
-    mask: Shaped[Array, " e"], new: Shaped[Array, "e ..."], old: Shaped[Array, "e ..."]
-) -> Shaped[Array, "e ..."]:
-    return jnp.where(mask.reshape(mask.shape + (1,) * (old.ndim - 1)), new, old)
 
 
 def iteration(config: RunConfig, env: JaxEnv) -> Iteration:
@@ -81,22 +26,34 @@ def iteration(config: RunConfig, env: JaxEnv) -> Iteration:
 
     It takes a state, and the skill [z] of all episodes unless ``config.strategy`` draws from the prior.
     """
-    backbone, objective, episodes = config.backbone, config.reward, _episodes(config, env)
+    backbone, objective, episodes = config.backbone, config.reward, parallel_episodes(config, env)
+    steps = backbone.steps_per_iteration(env.spec)
 
     def advance(state: RunState, *fixed: Float[Array, " z"]) -> tuple[RunState, Metrics]:
         key, collect_key, learn_key = jax.random.split(state.key, 3)
         skill = jnp.broadcast_to(fixed[0], (episodes, *fixed[0].shape)) if fixed else None
-        rollout = collect(
-            env, backbone, objective.skills, config.resample_every, state.agent, episodes, collect_key, skill
-        )
+        under_way, rollout = _advanced(config, env, state, collect_key, skill)
         agent, objective_state, metrics = backbone.learn(state.agent, objective, state.objective, rollout, learn_key)
-        return RunState(key, agent, objective_state, state.step + episodes * env.spec.horizon), metrics
+        return RunState(key, agent, objective_state, state.step + steps, under_way), metrics
 
     return advance
 
 
-def _episodes(config: RunConfig, env: JaxEnv) -> int:
-    return config.backbone.steps_per_iteration(env.spec) // env.spec.horizon
+def _advanced(
+    config: RunConfig,
+    env: JaxEnv,
+    state: RunState,
+    key: RandomKey,
+    skill: Float[Array, "e z"] | None,
+    unrolls: int = 1,
+) -> tuple[PyTree, Rollout]:
+    """The episodes after ``unrolls`` iterations of one policy, and their rollout."""
+    backbone, skills, every = config.backbone, config.reward.skills, config.resample_every
+    if backbone.unroll_steps is None:
+        episodes = parallel_episodes(config, env)
+        return (), collect_whole(env, backbone, skills, every, state.agent, episodes, key, skill)
+    steps = unrolls * backbone.unroll_steps
+    return collect(env, backbone, skills, every, state.agent, state.episodes, steps, key, skill)
 
 
 def compiled_iteration(run: Run, env: JaxEnv) -> Iteration:
@@ -121,7 +78,10 @@ class JitCollector(Collector):
         self.state = state
         self.step = int(state.step)
         self.skill = config.strategy.initial(config.reward.skills, self._skill_key)
-        if metadata is not None:
+        if metadata is None:
+            # Compiled apart from the networks' initialisation: both may call LAPACK, see ``PureTraining.init``.
+            self.state = state._replace(episodes=jax.jit(partial(begin_episodes, config, env))(state.key))
+        else:
             self._restore(metadata)
         self._metrics: Metrics = {}
         self._before = self.state, self.skill, self._metrics
@@ -144,9 +104,9 @@ class JitCollector(Collector):
         self.step = int(self.state.step)
 
     def _try_skills(self) -> None:
-        """Select the skill from an iteration of episodes with different skills."""
+        """Select the skill from steps with different skills, as many as an episode has."""
         config, skills = self._config, self._config.reward.skills
-        episodes = _episodes(config, self._env)
+        episodes = parallel_episodes(config, self._env)
         key, collect_key, skill_key = jax.random.split(self.state.key, 3)
         trials = config.strategy.trials(skills)
         tried = (
@@ -154,16 +114,17 @@ class JitCollector(Collector):
             if trials is None
             else trials[np.arange(episodes) % len(trials)]
         )
-        act = jax.jit(
-            lambda agent, key, skill: collect(self._env, config.backbone, skills, None, agent, episodes, key, skill)
-        )
-        rollout = jax.tree.map(np.asarray, act(self.state.agent, collect_key, tried))
+        steps = config.trial_steps(self._env.spec)
+        unrolls = steps // config.backbone.steps_per_iteration(self._env.spec)
+        act = jax.jit(lambda state, key, skill: _advanced(config, self._env, state, key, skill, unrolls))
+        under_way, rollout = act(self.state, collect_key, tried)
+        rollout = jax.tree.map(np.asarray, rollout)
         trajectories = [
             Trajectory(rollout.obs[:, row], rollout.action[:, row], rollout.reward[:, row], rollout.skill[:, row])
             for row in range(episodes)
         ]
         self.skill = selected_skill(self._run, self.state, trajectories)
-        self.state = self.state._replace(key=key, step=self.state.step + episodes * self._env.spec.horizon)
+        self.state = self.state._replace(key=key, step=self.state.step + steps, episodes=under_way)
 
     def rewind(self) -> None:
         """Restore the state before the newest iteration."""

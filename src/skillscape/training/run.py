@@ -31,6 +31,7 @@ from skillscape.training.files import EXPORT_FILE, check_links, damaged, locked,
 from skillscape.training.log import read_metrics
 from skillscape.training.policy import Policy, TrainedPolicy
 from skillscape.training.state import RunState, init_state
+from skillscape.training.unroll import episode_shapes
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
 from skillscape.zoo import locate
@@ -145,7 +146,7 @@ class Run:
         """Shapes of the training state."""
         spec = self.spec  # made here: an environment may compute, which a trace would record
         shapes: RunState = jax.eval_shape(lambda: init_state(self.config, spec))
-        return shapes
+        return shapes._replace(episodes=episode_shapes(self.config))
 
     def newest(self) -> tuple[RunState, dict[str, Any]] | None:
         """State and metadata of the newest checkpoint, if there is one."""

@@ -22,6 +22,8 @@ class RunState(NamedTuple):
     objective: PyTree
     step: Int[Array, ""]
     """Environment steps taken."""
+    episodes: PyTree = ()
+    """The episodes that the next iteration continues, see ``unroll.Episodes``; () where it begins new ones."""
 
 
 def init_state(config: RunConfig, spec: EnvSpec) -> RunState:
