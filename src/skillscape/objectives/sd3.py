@@ -109,12 +109,12 @@ class SD3(Objective[SD3State]):
     """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """Exploration bonus r_exp: the KL under the own skill (the paper), or its mean over skills (the authors' code)."""
-    bonus_scale: float = 16.25
-    """Factor on r_exp in addition to α; it offsets the dependence of the KL on the decoder's variance."""
+    bonus_scale: float = 25.0
+    """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
     """Samples of the latent h averaged in a reward; 0 uses the posterior mean, which adds no noise."""
-    bonus_unit: Literal["nats", "running-mean"] = "nats"
-    """Unit of the KL in r_exp: nats, or its own mean over the run so far."""
+    bonus_unit: Literal["nats", "running-mean"] = "running-mean"
+    """Unit of the KL in r_exp: nats (the paper), or its own mean over the run so far."""
     floor: float | None = -1.0
     """Lower clip of r_sd3; None does not clip, so crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
@@ -162,6 +162,7 @@ class SD3(Objective[SD3State]):
             # The KL hardly varies on jaco, so the authors weight it fifty times as much there.
             exploration_ratio=2.0 if scale.env_id == "jaco" else 0.04,
             bonus_scale=1.0,
+            bonus_unit="nats",
             latent_samples=1,
             floor=None,
             reward_scale=0.1,
@@ -190,6 +191,7 @@ class SD3(Objective[SD3State]):
             return cls(history=0) if scale.replayed else cls()
         return cls(
             bonus_scale=1.0,
+            bonus_unit="nats",
             floor=None,
             width=128,
             module_width=64,
