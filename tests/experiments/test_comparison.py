@@ -17,6 +17,7 @@ from skillscape.experiments.comparison import Arm, Comparison, table, write
 from skillscape.experiments.paper import registry
 from skillscape.experiments.paper.maze import Maze
 from skillscape.experiments.paper.maze_pixels import MazePixels
+from skillscape.experiments.paper.other_mazes import MAZES, OtherMazes
 from skillscape.experiments.paper.tree import Tree
 from skillscape.experiments.results import Results
 from skillscape.objectives import trainable
@@ -63,6 +64,14 @@ def test_other_methods_in_the_tree_have_a_folder_of_their_own():
         assert [config.objective.label for config in configs(grid)] == ["SD3", "BeCL", "CeSD"]
         assert {config.objective.skills.count for config in configs(grid)} == {skills}
         assert not any(config.objective.relabels for config in configs(grid))
+
+
+def test_every_other_maze_has_a_folder_of_its_own():
+    grids = OtherMazes().grids()
+    assert [grid.envs for grid in grids] == [(f"maze/{name}",) for name in MAZES]
+    assert [grid.name for grid in grids] == [f"maze-{name}" for name in MAZES]
+    assert {len(grid.seeds) for grid in grids} == {5}
+    assert OtherMazes(methods=("metra",)).grids()[0].name == f"maze-all-{MAZES[0]}"
 
 
 def test_another_entropy_is_another_experiment():

@@ -28,6 +28,7 @@ tiny = partial(
     deviation_weight=1.5,
     exploration_ratio=0.04,
     bonus_scale=1.0,
+    bonus_unit="nats",
     density="elbo",
     bonus="own",
     latent_samples=0,
