@@ -201,12 +201,12 @@ def test_a_body_that_cannot_see_where_it_is_has_no_goals(runs, monkeypatch):
 
 def test_goals_of_a_table_are_those_of_mean_actions_in_every_run(runs, tmp_path):
     run = runs("sd3")
-    measure_goals(run)
+    measure_goals(run, "hit_0.5")
     share = json.loads((run.folder / "goals.json").read_text())["modes"]["adaptive"]["measures"]["hit_0.5"]
-    assert goals_reached([run.folder]) == [share]
-    assert goals_reached([run.folder, tmp_path]) is None
+    assert goals_reached([run.folder], "hit_0.5") == [share]
+    assert goals_reached([run.folder, tmp_path], "hit_0.5") is None
     (tmp_path / "goals.json").write_text(json.dumps({"explore": True, "modes": {}}))
-    assert goals_reached([tmp_path]) is None
+    assert goals_reached([tmp_path], "hit_0.5") is None
     (tmp_path / "goals.json").write_text(json.dumps({"explore": False, "modes": []}))
     with pytest.raises(UserError, match=r"goals\.json is damaged: it holds no measures; run `skillscape goals` again"):
-        goals_reached([tmp_path])
+        goals_reached([tmp_path], "hit_0.5")

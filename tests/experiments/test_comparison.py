@@ -13,11 +13,13 @@ from skillscape.evaluation.costs import Cost
 from skillscape.evaluation.mazes import measure
 from skillscape.evaluation.summary import summarise
 from skillscape.experiments import comparison
-from skillscape.experiments.comparison import Arm, Comparison, table, write
-from skillscape.experiments.paper import registry
+from skillscape.experiments.bodies import BODIES
+from skillscape.experiments.comparison import MAZES, Arm, Comparison, table, write
+from skillscape.experiments.paper import other_mazes, registry
+from skillscape.experiments.paper.locomotion import Locomotion
 from skillscape.experiments.paper.maze import Maze
 from skillscape.experiments.paper.maze_pixels import MazePixels
-from skillscape.experiments.paper.other_mazes import MAZES, OtherMazes
+from skillscape.experiments.paper.other_mazes import OtherMazes
 from skillscape.experiments.paper.tree import Tree
 from skillscape.experiments.results import Results
 from skillscape.objectives import trainable
@@ -68,10 +70,10 @@ def test_other_methods_in_the_tree_have_a_folder_of_their_own():
 
 def test_every_other_maze_has_a_folder_of_its_own():
     grids = OtherMazes().grids()
-    assert [grid.envs for grid in grids] == [(f"maze/{name}",) for name in MAZES]
-    assert [grid.name for grid in grids] == [f"maze-{name}" for name in MAZES]
+    assert [grid.envs for grid in grids] == [(f"maze/{name}",) for name in other_mazes.MAZES]
+    assert [grid.name for grid in grids] == [f"maze-{name}" for name in other_mazes.MAZES]
     assert {len(grid.seeds) for grid in grids} == {5}
-    assert OtherMazes(methods=("metra",)).grids()[0].name == f"maze-all-{MAZES[0]}"
+    assert OtherMazes(methods=("metra",)).grids()[0].name == f"maze-all-{other_mazes.MAZES[0]}"
 
 
 def test_another_entropy_is_another_experiment():
@@ -138,7 +140,7 @@ def arm(grid, seeds=1, skills=10, values=(0.4, 0.5, 0.6)):
 @pytest.mark.parametrize(("seeds", "cell"), [(1, "| 0.50 |"), (3, "| 0.50 [0.40, 0.60] |")])
 def test_one_seed_has_no_interval(seeds, cell):
     (grid,) = Maze(seeds=seeds, methods=("sd3",)).grids()
-    said = table(grid, [arm(grid, seeds)])
+    said = table(grid, [arm(grid, seeds)], MAZES)
     assert cell in said
     assert ("interval]" in said) == (seeds > 1)
 
@@ -148,7 +150,7 @@ def test_a_column_without_skills_has_no_line_where_skills_are_told_apart(tmp_pat
     (grid,) = Maze(seeds=1, methods=("sd3",)).grids()
     drawn = {}
     monkeypatch.setattr(comparison, "curves_figure", lambda curves, *_: drawn.update(curves))
-    write(grid, [arm(grid, skills=skills)], tmp_path, "skillscape reproduce maze")
+    write(grid, [arm(grid, skills=skills)], tmp_path, "skillscape reproduce maze", MAZES)
     assert {name: set(curves) for name, curves in drawn.items()} == {
         "coverage": {"SD3"},
         "reach": {"SD3"},
@@ -158,7 +160,7 @@ def test_a_column_without_skills_has_no_line_where_skills_are_told_apart(tmp_pat
 
 def test_old_runs_have_no_columns_that_nobody_measured():
     (grid,) = Maze(seeds=1, methods=("sd3",)).grids()
-    assert "| | reach | coverage | I(S;Z), nats | accuracy |" in table(grid, [arm(grid)]).splitlines()
+    assert "| | reach | coverage | I(S;Z), nats | accuracy |" in table(grid, [arm(grid)], MAZES).splitlines()
 
 
 def test_costs_and_goals_are_columns_where_a_run_has_them(tmp_path):
@@ -166,12 +168,12 @@ def test_costs_and_goals_are_columns_where_a_run_has_them(tmp_path):
     plain = arm(grid, 3)
     goals = {**plain.summaries, "goals": summarise([0.2, 0.3, 0.4])}
     known = replace(plain, label="known", summaries=goals, cost=Cost(Parameters(9, 1_234), summarise([50, 51, 52])))
-    lines = table(grid, [known, plain]).splitlines()
+    lines = table(grid, [known, plain], MAZES).splitlines()
     assert lines[2] == "| | reach | coverage | I(S;Z), nats | accuracy | goals reached | parameters | seconds per run |"
     assert lines[4].endswith("| 0.30 [0.20, 0.40] | 1,234 | 51 |")
     assert lines[5].endswith("| – | – | – |")
     assert {COST_NOTE, OPTIONAL_MEASURES["goals"].note} <= set(lines)
-    write(grid, [known, plain], tmp_path, "skillscape reproduce maze")
+    write(grid, [known, plain], tmp_path, "skillscape reproduce maze", MAZES)
     first, second = json.loads((tmp_path / "raw.json").read_text())["arms"]
     assert first["parameters"] == {"backbone": 9, "objective": 1_234}
     assert first["seconds"]["per_seed"] == [50, 51, 52]
@@ -181,7 +183,7 @@ def test_costs_and_goals_are_columns_where_a_run_has_them(tmp_path):
 
 def test_the_raw_numbers_say_how_they_were_made(tmp_path):
     (grid,) = Maze(seeds=3, methods=("sd3",), steps=5_000).grids()
-    written = write(grid, [arm(grid, 3)], tmp_path, "skillscape reproduce maze --methods sd3")
+    written = write(grid, [arm(grid, 3)], tmp_path, "skillscape reproduce maze --methods sd3", MAZES)
     assert all(path.stat().st_size > 0 for path in written)
     raw = json.loads((tmp_path / "raw.json").read_text())
     assert list(raw) == ["experiment", "command", "env", "steps", "seeds", "drawn_with", "arms"]
@@ -200,9 +202,9 @@ def test_the_drawn_positions_are_kept_and_each_of_many_columns_has_a_figure(tmp_
         replace(arm(grid), label=label, positions=np.full((2, 3, 4, 2), number + 0.25))
         for number, label in enumerate(labels)
     ]
-    write(grid, arms[:4], tmp_path / "few", "skillscape reproduce maze")
+    write(grid, arms[:4], tmp_path / "few", "skillscape reproduce maze", MAZES)
     assert not (tmp_path / "few" / "trajectories").exists()
-    write(grid, arms, tmp_path / "many", "skillscape reproduce maze")
+    write(grid, arms, tmp_path / "many", "skillscape reproduce maze", MAZES)
     figures = {path.name for path in (tmp_path / "many" / "trajectories").iterdir()}
     assert figures == {"sd3.png", "λ-0.5.png", "soft-modular.png", "a-b.png", "diayn.png"}
     with np.load(tmp_path / "many" / "trajectories.npz") as kept:
@@ -226,12 +228,38 @@ def test_the_seed_in_the_middle_is_drawn(tmp_path, monkeypatch):
 
     measured = []
     monkeypatch.setattr(comparison, "Run", Stands)
-    monkeypatch.setattr(comparison, "measure_goals", lambda run: measured.append(run.config.seed))
-    monkeypatch.setattr(comparison, "rollouts", lambda run: np.full((2, 1, 3, 2), run.config.seed))
-    shown = comparison.measured("SD3", Results(grid.specs, tmp_path, logs))
+    monkeypatch.setattr(comparison, "measure_goals", lambda run, _: measured.append(run.config.seed))
+    subject = MAZES._replace(episodes=lambda run: np.full((2, 1, 3, 2), run.config.seed))
+    shown = comparison.measured("SD3", Results(grid.specs, tmp_path, logs), subject)
     assert (shown.shown_seed, shown.measures["mutual_information"], shown.positions[0, 0, 0, 0]) == (2, 0.5, 2)
     assert shown.summaries["mutual_information"].per_seed == tuple(information)
     assert measured == [0, 1, 2]
     steps, values = shown.curves["coverage"]
     assert steps.tolist() == [0, 250_000]
     assert values.tolist() == [[0.0, value] for value in information]
+
+
+def test_bodies_are_compared_by_where_they_go(tmp_path):
+    (grid,) = Locomotion(seeds=1, envs=("half_cheetah",), methods=("metra", "apt")).grids()
+    assert (grid.name, grid.envs, grid.tasks, grid.steps) == (
+        "locomotion-half_cheetah-200000",
+        ("half_cheetah",),
+        (),
+        200_000,
+    )
+    assert [grid.name for grid in Locomotion().grids()] == ["locomotion-half_cheetah-200000", "locomotion-quadruped"]
+    names = ("policy_coverage", "total_coverage", "distance", "speed", "skill_accuracy")
+    summaries = {name: summarise([2.0]) for name in names}
+    curves = {name: (np.arange(2), np.zeros((1, 2))) for name in names}
+    positions = np.random.default_rng(0).normal(size=(3, 2, 5, 1))
+    config = grid.specs[0].config
+    metra = Arm("METRA", config, {**summaries, "goals": summarise([0.5])}, curves, {}, 0, {"distance": 2.0}, positions)
+    apt = Arm("APT", config, {"distance": summarise([1.0])}, curves, {}, 0, {}, positions[:1])
+    written = {path.name for path in write(grid, [metra, apt], tmp_path, "skillscape reproduce locomotion", BODIES)}
+    assert written == {"raw.json", "table.md", "trajectories.npz", "paths.png", "curves.png"}
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    assert lines[2] == "| | policy coverage | total coverage | distance | speed | accuracy | goals reached |"
+    assert lines[4:6] == [
+        "| METRA | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 0.50 |",
+        "| APT | – | – | 1.00 | – | – | – |",
+    ]

@@ -7,6 +7,7 @@ centres of all cells, and episodes begin at the fixed start of evaluations.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -37,9 +38,15 @@ WITHIN = (3.0, 1.0)
 """Distances within which a goal counts as reached."""
 WITHIN_IN_MAZES = (0.5,)
 """Half a cell."""
+MAZE_MEASURE, BODY_MEASURE = "hit_0.5", "hit_3"
+"""The measures that tables show."""
 
 # Separates goals from the random numbers of the episodes.
 _STREAM = 0x676F616C
+
+
+class NoGoals(UserError):
+    """A place is not the state of a goal in this environment."""
 
 
 @dataclass(frozen=True)
@@ -141,16 +148,17 @@ def reach_goals(
     return GoalReaching(snapshot.step, radii, starts.tolist(), goals.tolist(), modes, explore)
 
 
-def measure_goals(run: Run) -> None:
-    """Write goals.json of a pre-training in a maze with the default settings, unless it is there or cannot be."""
+def measure_goals(run: Run, measure: str) -> None:
+    """Write goals.json of a pre-training with the default settings, unless it has ``measure`` or cannot be measured."""
     config = run.config
     able = config.objective is not None and config.objective.reaches_goals
-    if able and isinstance(config.backbone, VectorBackbone) and goals_reached([run.folder]) is None:
-        write_json(run.folder / FILE, reach_goals(run).to_json())
+    if able and isinstance(config.backbone, VectorBackbone) and goals_reached([run.folder], measure) is None:
+        with suppress(NoGoals):
+            write_json(run.folder / FILE, reach_goals(run).to_json())
 
 
-def goals_reached(folders: Iterable[Path]) -> list[float] | None:
-    """Share of the cells' centres that each run reaches within half a cell, adaptively and by mean actions.
+def goals_reached(folders: Iterable[Path], measure: str) -> list[float] | None:
+    """``measure`` of each run, such as hit_0.5, of skills chosen adaptively and by mean actions.
 
     Read from goals.json; None as soon as one run has not been measured so.
     """
@@ -162,7 +170,7 @@ def goals_reached(folders: Iterable[Path]) -> list[float] | None:
         advice = "run `skillscape goals` again"
         values = read_json(path, advice=advice)
         try:
-            share = None if values["explore"] else values["modes"]["adaptive"]["measures"].get("hit_0.5")
+            share = None if values["explore"] else values["modes"]["adaptive"]["measures"].get(measure)
             if share is None:
                 return None
             shares.append(float(share))
@@ -207,12 +215,12 @@ def _check_goal_state(env: HostEnv, config: RunConfig) -> None:
     """Refuse an environment in which a place is not the state of a goal."""
     position = env.position
     if position is None:
-        raise UserError(
+        raise NoGoals(
             f"{config.env} does not give the position of the body, so there are no goals to reach; pre-train with "
             "--env.position, which names the entries of the observation that are coordinates."
         )
     if env.with_position(np.zeros(env.spec.obs_shape, np.float32), position) is None:
-        raise UserError(
+        raise NoGoals(
             f"The observation of {config.env} does not hold the position of the body, so {config.method} cannot tell "
             "one place from another; choose an environment whose observation does, such as ant."
         )

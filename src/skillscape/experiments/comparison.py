@@ -1,11 +1,12 @@
-"""Comparisons of pre-trainings in a maze on equal seeds and budget: raw numbers, a table and figures."""
+"""Comparisons of pre-trainings on equal seeds and budget: raw numbers, a table and figures."""
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -18,22 +19,20 @@ from skillscape.envs.registry import family_of
 from skillscape.errors import UserError, choose
 from skillscape.evaluation.costs import NOTE as COST_NOTE
 from skillscape.evaluation.costs import Cost, cost_of, known_columns
-from skillscape.evaluation.goals import goals_reached, measure_goals
-from skillscape.evaluation.mazes import MazeMeasures
+from skillscape.evaluation.goals import MAZE_MEASURE, goals_reached, measure_goals
 from skillscape.evaluation.summary import Summary, few_seeds_note, median_index, summarise
 from skillscape.experiments.base import Experiment, Preset, Seeds, Steps
 from skillscape.experiments.grid import Grid, Pairs, Variant
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
 from skillscape.objectives import registry, trainable
-from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES, Curve, curves_figure
+from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES, Curve, MeasureLabel, curves_figure
 from skillscape.plots.mazes import PANELS_IN_A_ROW, Panel, caption, trajectory_figure
 from skillscape.training.run import Run
 from skillscape.training.versions import versions, versions_of
 
 Entropy = Annotated[float | None, Doc("PPO's entropy weight for every method; the preset's if not given.")]
 UNKNOWN = Cost()
-CURVES = ("coverage", "reach", "mutual_information")
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,31 @@ class Arm:
     shown_seed: int
     measures: Mapping[str, float]
     """Measure → value of the seed that is plotted."""
-    positions: Float[np.ndarray, "k r t 2"]
+    positions: Float[np.ndarray, "k r t p"]
     cost: Cost = UNKNOWN
+
+
+class Subject(NamedTuple):
+    """What is measured and drawn of skills: in mazes, or of bodies (``experiments.bodies``)."""
+
+    measures: Mapping[str, MeasureLabel]
+    """Columns of the table, and the names under which runs log them."""
+    optional: Mapping[str, MeasureLabel]
+    """Columns that a table has only if a run was measured so."""
+    curves: Sequence[str]
+    shown_by: Sequence[str]
+    """The plotted seed has the median of the first of these measures that the method has."""
+    goal_measure: str
+    """The measure of goals.json that is "goals reached"."""
+    episodes: Callable[[Run], Float[np.ndarray, "k r t p"]]
+    """Positions of every skill's episodes."""
+    draw: Callable[[Sequence[Arm], Path], list[str]]
+    """Draws the episodes of all columns into a folder; returns the names of what it wrote."""
 
 
 @dataclass(frozen=True)
 class Comparison(Experiment):
-    """Pre-trainings in a maze, compared by the coverage and the discriminability of their skills."""
+    """Pre-trainings compared by the coverage and the discriminability of their skills."""
 
     seeds: Seeds = 10
     steps: Steps = None
@@ -85,7 +102,13 @@ class Comparison(Experiment):
 
     def analyse(self, grid: Grid, results: Results, folder: Path, command: str) -> list[Path]:
         """The raw per-seed numbers, the table, the trajectories and the learning curves."""
-        return write(grid, [measured(variant.label, results) for variant in grid.variants], folder, command)
+        subject = self.subject()
+        arms = [measured(variant.label, results, subject) for variant in grid.variants]
+        return write(grid, arms, folder, command, subject)
+
+    def subject(self) -> Subject:
+        """What is measured and drawn."""
+        return MAZES
 
 
 @dataclass(frozen=True)
@@ -118,17 +141,18 @@ def _setting(grid: Grid) -> dict[str, Any]:
     return {"env": grid.envs[0], "steps": grid.steps, "seeds": len(grid.seeds)}
 
 
-def measured(label: str, results: Results) -> Arm:
+def measured(label: str, results: Results, subject: Subject) -> Arm:
     """The final measures of a column, and the episodes of its median seed."""
     own = results.where(label)
-    names = [name for name in MazeMeasures._fields if name in own.logs[0]]
+    names = [name for name in subject.measures if name in own.logs[0]]
+    names += [name for name in own.logs[0] if name.removesuffix("_error") in names and name not in names]
     summaries = {name: summarise(own.last(name)) for name in names}
-    shown = median_index(summaries.get("mutual_information", summaries["coverage"]).per_seed)
+    shown = median_index(next(summaries[name] for name in subject.shown_by if name in summaries).per_seed)
     folders = [own.runs / spec.folder for spec in own.specs]
     run = Run(folders[shown])
     for folder in folders:
-        measure_goals(Run(folder))
-    goals = goals_reached(folders)
+        measure_goals(Run(folder), subject.goal_measure)
+    goals = goals_reached(folders, subject.goal_measure)
     summaries |= {} if goals is None else {"goals": summarise(goals)}
     return Arm(
         label=label,
@@ -138,16 +162,13 @@ def measured(label: str, results: Results) -> Arm:
         versions=versions_of(folders),
         shown_seed=run.config.seed,
         measures={name: summary.per_seed[shown] for name, summary in summaries.items()},
-        positions=rollouts(run),
+        positions=subject.episodes(run),
         cost=cost_of(folders),
     )
 
 
-def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str) -> list[Path]:
-    """Write raw.json, table.md, trajectories.png, the positions drawn in it, and curves.png to a folder.
-
-    Of more than four columns, trajectories/ has a figure of each.
-    """
+def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str, subject: Subject) -> list[Path]:
+    """Write raw.json, table.md, the plotted positions, their figures and curves.png to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     raw = {
         "experiment": grid.name,
@@ -157,24 +178,40 @@ def write(grid: Grid, arms: Sequence[Arm], folder: Path, command: str) -> list[P
         "arms": [_raw(arm) for arm in arms],
     }
     (folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
-    (folder / "table.md").write_text(table(grid, arms))
-    panels = [Panel(arm.label, arm.positions, f"{caption(arm.measures)} · seed {arm.shown_seed}") for arm in arms]
-    layout = arms[0].config.layout
-    if layout is None:
-        raise UserError(f"{grid.envs[0]} is not a maze: give a maze/ or maze-pixels/ environment.")
-    written = ["raw.json", "table.md", "trajectories.npz", "trajectories.png", "curves.png"]
+    (folder / "table.md").write_text(table(grid, arms, subject))
     # Half precision resolves a thousandth of a cell, at a fifth of a figure's size.
     positions: dict[str, Any] = {arm.label: arm.positions.astype(np.float16) for arm in arms}
     np.savez_compressed(folder / "trajectories.npz", **positions)
-    trajectory_figure(panels, layout, folder / "trajectories.png")
-    if len(panels) > PANELS_IN_A_ROW:
-        for panel in panels:
-            trajectory_figure([panel], layout, folder / "trajectories" / f"{file_name(panel.title)}.png")
-        written.append("trajectories")
-    curves = {name: {arm.label: arm.curves[name] for arm in arms if name in arm.curves} for name in CURVES}
+    drawn = subject.draw(arms, folder)
+    curves = {name: {arm.label: arm.curves[name] for arm in arms if name in arm.curves} for name in subject.curves}
     note = f"{_budget_line(grid, arms)}{', mean and 95 % interval' if len(grid.seeds) > 1 else ''}"
     curves_figure(curves, folder / "curves.png", note)
-    return [folder / name for name in written]
+    return [folder / name for name in ("raw.json", "table.md", "trajectories.npz", *drawn, "curves.png")]
+
+
+def draw_in_maze(arms: Sequence[Arm], folder: Path) -> list[str]:
+    """trajectories.png; of more than four columns, trajectories/ has a figure of each."""
+    layout = arms[0].config.layout
+    if layout is None:
+        raise UserError(f"{arms[0].config.env} is not a maze: give a maze/ or maze-pixels/ environment.")
+    panels = [Panel(arm.label, arm.positions, f"{caption(arm.measures)} · seed {arm.shown_seed}") for arm in arms]
+    trajectory_figure(panels, layout, folder / "trajectories.png")
+    if len(panels) <= PANELS_IN_A_ROW:
+        return ["trajectories.png"]
+    for panel in panels:
+        trajectory_figure([panel], layout, folder / "trajectories" / f"{file_name(panel.title)}.png")
+    return ["trajectories.png", "trajectories"]
+
+
+MAZES = Subject(
+    MEASURES,
+    OPTIONAL_MEASURES,
+    ("coverage", "reach", "mutual_information"),
+    ("mutual_information", "coverage"),
+    MAZE_MEASURE,
+    rollouts,
+    draw_in_maze,
+)
 
 
 def file_name(label: str) -> str:
@@ -202,14 +239,14 @@ def _raw(arm: Arm) -> dict[str, Any]:
     }
 
 
-def table(grid: Grid, arms: Sequence[Arm]) -> str:
+def table(grid: Grid, arms: Sequence[Arm], subject: Subject) -> str:
     """A Markdown table: mean and 95 % bootstrap interval over seeds; for one seed, its values.
 
     Measures that are optional, and costs, have a column if a run recorded them.
     """
     shown = ": mean [95 % bootstrap interval]" if len(grid.seeds) > 1 else ", hence no intervals"
-    optional = {name: label for name, label in OPTIONAL_MEASURES.items() if any(name in arm.summaries for arm in arms)}
-    measures, costs = {**MEASURES, **optional}, known_columns(arm.cost for arm in arms)
+    optional = {name: label for name, label in subject.optional.items() if any(name in arm.summaries for arm in arms)}
+    measures, costs = {**subject.measures, **optional}, known_columns(arm.cost for arm in arms)
     heads = [*(measure.column for measure in measures.values()), *costs]
     lines = [f"{_budget_line(grid, arms)}{shown}", "", f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for arm in arms:
@@ -223,10 +260,12 @@ def table(grid: Grid, arms: Sequence[Arm]) -> str:
 
 
 def _cell(summary: Summary | None) -> str:
+    """Mean and interval to two decimals, and small values to two significant digits."""
     if summary is None:
         return "–"
-    spread = "" if summary.interval is None else " [{:.2f}, {:.2f}]".format(*summary.interval)
-    return f"{summary.mean:.2f}{spread}"
+    digits = 2 if summary.mean == 0 or abs(summary.mean) >= 0.1 else 1 - math.floor(math.log10(abs(summary.mean)))
+    spread = "" if summary.interval is None else " [{:.{d}f}, {:.{d}f}]".format(*summary.interval, d=digits)
+    return f"{summary.mean:.{digits}f}{spread}"
 
 
 def _budget_line(grid: Grid, arms: Sequence[Arm]) -> str:

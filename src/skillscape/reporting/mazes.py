@@ -11,7 +11,7 @@ from jaxtyping import Float
 from skillscape.envs.mazes.layouts import Layout
 from skillscape.errors import UserError
 from skillscape.evaluation.costs import cost_of
-from skillscape.evaluation.goals import goals_reached
+from skillscape.evaluation.goals import MAZE_MEASURE, goals_reached
 from skillscape.evaluation.summary import median_index, summarise
 from skillscape.plots.curves import MEASURES
 from skillscape.plots.mazes import caption, visitation_maps
@@ -97,7 +97,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             runs.remove(shown)
             continue
         log, curves = collect.evaluation_log(shown), collect.learning_curves(runs)
-        goals = goals_reached([run.folder for run in runs])
+        goals = goals_reached([run.folder for run in runs], MAZE_MEASURE)
         captions = {
             int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
         }
