@@ -101,15 +101,15 @@ class SD3(Objective[SD3State]):
     """Dimension of unit-vector skills; unused for one-hot skills."""
     skill_draws: Annotated[int, POSITIVE] = 32
     """Samples K of unit-vector skills that stand for the other skills in a reward, at least n − 1."""
-    deviation_weight: Annotated[float, POSITIVE] = 1.5
-    """λ of Eq. 1; above one it weakens the deviation from the other skills."""
+    deviation_weight: Annotated[float, POSITIVE] = 1.0
+    """λ of Eq. 1, 1.5 in the paper; above one it weakens the deviation from the other skills."""
     exploration_ratio: float = 0.04
     """Exploration ratio α, the weight of the KL bonus r_exp within a skill."""
     density: Literal["elbo", "reconstruction"] = "elbo"
     """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
     bonus: Literal["own", "mean"] = "own"
     """Exploration bonus r_exp: the KL under the own skill (the paper), or its mean over skills (the authors' code)."""
-    bonus_scale: float = 25.0
+    bonus_scale: float = 31.25
     """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
     """Samples of the latent h averaged in a reward; 0 uses the posterior mean, which adds no noise."""
@@ -154,11 +154,12 @@ class SD3(Objective[SD3State]):
 
     @classmethod
     def at(cls, scale: Scale) -> Self:
-        """In mazes the settings of docs/notebook/mazes.md, or the paper's (preset paper); on URLB the authors'."""
+        """At preset paper the paper's settings, on URLB the authors'; otherwise those of docs/notebook/."""
         if scale.benchmark == "maze":
             return cls._in_mazes(scale)
         on_urlb = cls(
             number_of_skills=scale.number_of_skills,
+            deviation_weight=1.5,
             # The KL hardly varies on jaco, so the authors weight it fifty times as much there.
             exploration_ratio=2.0 if scale.env_id == "jaco" else 0.04,
             bonus_scale=1.0,
@@ -176,7 +177,7 @@ class SD3(Objective[SD3State]):
             resample_every=scale.resample_every,
         )
         if not scale.imagined:
-            return on_urlb
+            return on_urlb if scale.preset == "paper" else on_urlb._calibrated()
         # At the variance of a state vector, differences in 200 standardised features are hundreds of nats.
         # No floor: the actor backpropagates through the reward, and a clipped reward has no gradient.
         # At weight one skills stop exploring and cover less; docs/notebook/pixels.md compares larger weights.
@@ -190,6 +191,7 @@ class SD3(Objective[SD3State]):
         if scale.preset != "paper":
             return cls(history=0) if scale.replayed else cls()
         return cls(
+            deviation_weight=1.5,
             bonus_scale=1.0,
             bonus_unit="nats",
             floor=None,
@@ -198,6 +200,20 @@ class SD3(Objective[SD3State]):
             decoder_variance=0.02,
             learning_rate=1e-3,
             history=0,
+        )
+
+    def _calibrated(self) -> Self:
+        """The same for states of bodies: densities that are not overconfident, and a bonus of mean two."""
+        return replace(
+            self,
+            exploration_ratio=0.04,
+            bonus_scale=50.0,
+            bonus_unit="running-mean",
+            latent_samples=0,
+            decoder_variance=1.0,
+            standardize=True,
+            background=0.1,
+            learning_rate=1e-3,
         )
 
     @property

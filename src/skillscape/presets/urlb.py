@@ -42,7 +42,12 @@ def state_backbones(scale: Scale, pixels: str, *backbones: DDPG | SAC) -> dict[s
 
 URLB: dict[str, Preset] = {
     "compact": Preset(
-        state_backbones(SCALES["compact"], "laptop", DDPG(width=256, batch_size=256), SAC(hidden=(256, 256))),
+        state_backbones(
+            SCALES["compact"],
+            "laptop",
+            DDPG(width=256, batch_size=256, skill_scale=3.0),
+            SAC(hidden=(256, 256), skill_scale=3.0),
+        ),
         steps=200_000,
         finetuning_steps=100_000,
         evaluate_every=10_000,
