@@ -187,7 +187,7 @@ def test_the_compact_preset_of_mazes_is_the_default_one():
 @pytest.mark.parametrize(
     ("benchmark", "preset", "backbone"),
     [
-        ("urlb", "compact", SAC(hidden=(256, 256))),
+        ("urlb", "compact", SAC(hidden=(256, 256), skill_scale=3.0)),
         ("urlb", "paper", SAC(hidden=(1024, 1024))),
         ("urlb", "smoke", SAC(hidden=(16, 16), batch_size=32, warmup_steps=1_000)),
         ("maze", "default", SAC(hidden=(128, 128), warmup_steps=2_000)),

@@ -147,6 +147,17 @@ def test_a_replay_buffer_needs_no_history_beside_it():
     assert SD3.at(dataclasses.replace(SCALE, replayed=True)) == SD3(history=0)
 
 
-def test_the_arm_weighs_the_bonus_fifty_times_as_much():
-    arm, walker = (SD3.at(dataclasses.replace(SCALE, benchmark="urlb", env_id=env)) for env in ("jaco", "walker"))
-    assert arm == dataclasses.replace(walker, exploration_ratio=50 * walker.exploration_ratio)
+def test_the_arm_weighs_the_bonus_fifty_times_as_much_in_the_paper_and_the_same_in_its_own_unit():
+    scale = dataclasses.replace(SCALE, benchmark="urlb")
+    for preset, factor in (("paper", 50), ("compact", 1)):
+        arm, walker = (SD3.at(dataclasses.replace(scale, preset=preset, env_id=env)) for env in ("jaco", "walker"))
+        assert arm == dataclasses.replace(walker, exploration_ratio=factor * walker.exploration_ratio)
+
+
+def test_the_paper_preset_keeps_the_published_settings_of_sd3():
+    scale = dataclasses.replace(SCALE, benchmark="urlb", preset="paper")
+    for found in (SD3.at(scale), SD3.at(dataclasses.replace(scale, benchmark="maze"))):
+        assert (found.deviation_weight, found.exploration_ratio, found.floor) == (1.5, 0.04, None)
+        assert (found.bonus_scale, found.bonus_unit) == (1.0, "nats")
+        assert not found.standardize
+        assert found.background == 0
