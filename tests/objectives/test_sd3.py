@@ -14,7 +14,8 @@ from skillscape.errors import UserError
 from skillscape.objectives import cvae
 from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.sd3 import SD3, History, continuous_deviation_reward, deviation_reward
+from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward
+from skillscape.objectives.sd3 import SD3, History
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
