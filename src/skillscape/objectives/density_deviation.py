@@ -18,6 +18,12 @@ def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"
     return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
 
 
+def deviation_under_each(log_density: Float[Array, "n k"], weight: float) -> Float[Array, "n k"]:
+    """``deviation_reward`` of every state under every skill."""
+    skills = jnp.eye(log_density.shape[-1])
+    return jax.vmap(lambda row: deviation_reward(jnp.broadcast_to(row, skills.shape), skills, weight))(log_density)
+
+
 def continuous_deviation_reward(
     own: Float[Array, " n"], others: Float[Array, "n k"], number: int, weight: float
 ) -> Float[Array, " n"]:

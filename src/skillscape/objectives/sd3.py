@@ -19,7 +19,7 @@ from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
 from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
-from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward
+from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, deviation_under_each
 from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
@@ -358,6 +358,30 @@ class SD3(Objective[SD3State]):
         inputs = self.model_input(state, obs)
         evidence = state.model.params.evidence_of_each(inputs, skills, self._noise(jax.random.key(0)))
         return self.log_density(state, inputs, evidence)
+
+    def diagnose(
+        self, state: SD3State, obs: Shaped[Array, "n ..."], skill: Float[Array, "n z"], random: Shaped[Array, "m ..."]
+    ) -> Metrics:
+        """Means of r_sd3 and of the KL: of visited states under their own skill and the others, of random walks.
+
+        r_sd3 is before its floor, the KL in nats before α. Random walks count under every skill. For one-hot skills.
+        """
+
+        def terms(obs: Shaped[Array, "n ..."]) -> dict[str, Float[Array, "n k"]]:
+            inputs = self.model_input(state, obs)
+            evidence = self.evidence_of_all_skills(state.model.params, inputs, jax.random.key(0))
+            density = self.log_density(state, inputs, evidence)
+            kl = evidence.divergence
+            kl = kl if self.bonus == "own" else jnp.broadcast_to(jnp.mean(kl, axis=-1, keepdims=True), kl.shape)
+            return {"density_deviation": deviation_under_each(density, self.deviation_weight), "bonus": kl}
+
+        at_random = terms(random)
+        means: Metrics = {}
+        for name, values in terms(obs).items():
+            means[f"{name}_own_skill"] = jnp.sum(values * skill) / jnp.sum(skill)
+            means[f"{name}_other_skills"] = jnp.sum(values * (1 - skill)) / jnp.sum(1 - skill)
+            means[f"{name}_random_walks"] = jnp.mean(at_random[name])
+        return means
 
     def routing_weights(self, state: SD3State) -> dict[str, Float[Array, "layers m k"]]:
         """``ConditionalVAE.routing_weights`` of every skill, or of ten draws of a continuum."""
