@@ -20,7 +20,9 @@ UNITS = {"mutual_information": " nats", "model_information": " nats"}
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Evaluate a run: where its skills go, the return of each skill outside mazes, and the skill accuracy of states."""
+    """Evaluate a run: where its skills go, the return of each skill outside mazes, the skill accuracy of states, and how
+    well the method's own model identifies discrete skills.
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder, with one seed or several, or zoo/NAME."""
