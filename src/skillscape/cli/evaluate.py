@@ -20,8 +20,8 @@ UNITS = {"mutual_information": " nats", "model_information": " nats"}
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Evaluate a run: where its skills go, the return of each skill outside mazes, the skill accuracy of states, and how
-    well the method's own model identifies discrete skills.
+    """Evaluate a run: where its skills go, the return of each skill outside mazes, the skill accuracy of states, and
+    how well the method's own model identifies discrete skills.
     """
 
     run: tyro.conf.Positional[Path]
