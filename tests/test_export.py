@@ -265,9 +265,12 @@ def test_a_robot_is_trained_exported_measured_and_fine_tuned(tmp_path, monkeypat
     evaluations, logs = [], []
     for name in ("run", "export", "small"):
         main(["evaluate", name, "--episodes", "2", "--json"])
-        evaluations.append(capsys.readouterr().out)
+        evaluations.append(json.loads(capsys.readouterr().out)["measures"])
         main(["finetune", name, "--task", task, "--steps", "1500", "--out", f"tuned-{name}"])
         logs.append((tmp_path / f"tuned-{name}" / "metrics.csv").read_bytes())
-    assert evaluations[0] == evaluations[1] == evaluations[2]
+    whole, exported, small = evaluations
+    assert whole == exported
+    assert small == {name: whole[name] for name in small}
+    assert {"model_accuracy", "density_deviation_own_skill"} <= whole.keys() - small.keys()
     assert logs[0] == logs[1] == logs[2]
     assert logs[0].count(b"\n") > 1

@@ -72,6 +72,8 @@ def test_a_pretraining_ends_with_results_and_skills(family, trained):
     log = trained.evaluation()
     assert log["step"][0] == 0
     assert ("total_coverage" in log) == (family in LOCATED)
+    assert 0 <= min(log["model_accuracy"]) <= max(log["model_accuracy"]) <= 1
+    assert max(log["model_information"]) <= np.log(trained.config.objective.skills.count)
     assert family not in LOCATED or log["total_coverage"][-1] >= log["queue_coverage"][-1] > 0
 
 
@@ -120,6 +122,7 @@ def test_a_policy_acts_in_a_gymnasium_loop(family, trained, tmp_path):
 def test_it_is_evaluated(trained, capsys):
     measures = skillscape.evaluate(trained, episodes=2).measures
     assert measures["skill_accuracy"] is not None
+    assert measures["model_information"] is not None
     main(["evaluate", str(trained.folder), "--episodes", "2", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert told["measures"]["skill_accuracy"]["mean"] == pytest.approx(measures["skill_accuracy"])

@@ -163,6 +163,20 @@ def objective_metrics(objective: Objective[Any]) -> list[str]:
     return list({**learned, **rewarded})
 
 
+def model_metrics(objective: Objective[Any]) -> list[str]:
+    """The names of the measures of the method's own model at evaluations, without computing anything."""
+    if not objective.scores_skills:
+        return []
+    spec = Spec((3,), 2)
+    obs, skill = jnp.zeros((8, *spec.obs_shape)), jnp.zeros((8, objective.skills.width))
+
+    def step() -> dict[str, Any]:
+        return objective.diagnose(objective.init(jax.random.key(0), spec), obs, skill, obs)
+
+    diagnosis = jax.eval_shape(step)
+    return ["model_accuracy", "model_information", *(name for name in METRICS["model"] if name in diagnosis)]
+
+
 def backbone_metrics(backbone: Backbone[Any, Any], objective: Objective[Any]) -> list[str]:
     """The names that ``learn`` reports beyond the objective's, without computing anything."""
     image = backbone.name == "dreamer"
@@ -320,6 +334,13 @@ def class_variables(kind: type) -> dict[str, str]:
     return found
 
 
+def model_section(objective: Objective[Any]) -> str:
+    """What evaluations tell of a method's own model; empty for methods without one of discrete skills."""
+    names = model_metrics(objective)
+    told = "What evaluations of discrete skills tell of the method's own model, in `evaluation.csv`"
+    return f"\n{told} ([measures](../concepts.md#measures)):\n\n{metrics_table(names, 'model')}" if names else ""
+
+
 def method_page(name: str, kind: type[Objective[Any]]) -> str:
     """The page of one method."""
     if name not in TEXTS:
@@ -365,7 +386,7 @@ The reward of a transition (`reward`):
 
 What the method logs to `metrics.csv`, beside the metrics of its [backbone](../backbones.md):
 
-{metrics_table(objective_metrics(objective), "objective", name)}
+{metrics_table(objective_metrics(objective), "objective", name)}{model_section(objective)}
 ## Departures from the reference
 
 {departures(kind)}

@@ -15,7 +15,7 @@ from skillscape.errors import UserError
 from skillscape.evaluation import evaluators
 from skillscape.evaluation.evaluators import Evaluation
 from skillscape.evaluation.goals import GoalReaching, reach_goals
-from skillscape.evaluation.summary import Summary, summarise_measured
+from skillscape.evaluation.summary import Summary, summarise_measures
 from skillscape.launch import launch
 from skillscape.options import (
     FinetuneOptions,
@@ -190,4 +190,4 @@ def summarise_runs(runs: Sequence[Run], *, episodes: int | None = None) -> dict[
     if not runs:
         raise UserError("The list of runs is empty; give at least one run to summarise.")
     by_run = each_possible(runs, lambda run: evaluators.evaluate(run, episodes=episodes).measures)
-    return {name: summarise_measured([measures[name] for measures in by_run]) for name in by_run[0]}
+    return summarise_measures(by_run)

@@ -129,6 +129,7 @@ def _read_of_objective(run: Run, model: PyTree) -> set[str]:
     functions: list[Callable[[Any], PyTree]] = [
         lambda state: objective.reward(state, batch, key)[1],
         lambda state: objective.score_skills(state, obs),
+        lambda state: objective.diagnose(state, obs, skill, obs),
         objective.routing_weights,
         lambda state: objective.skill_for_goal(state, obs, obs),
         lambda state: objective.infer_skill(state, obs, reward),

@@ -20,6 +20,18 @@ MEASURES = [
     "mutual_information_error",
     "skill_accuracy_error",
 ]
+MODEL = ["model_accuracy", "model_information"]
+SD3_MODEL = [
+    f"{name}_{where}"
+    for name in ("bonus", "density_deviation")
+    for where in ("other_skills", "own_skill", "random_walks")
+]
+OF_METHODS = {
+    "cic": MEASURES,
+    "dads": [*MEASURES, *MODEL],
+    "diayn": [*MEASURES, *MODEL],
+    "sd3": [*MEASURES, *MODEL, *SD3_MODEL],
+}
 SMOKE = ("--preset", "smoke", "--steps", "1600")
 
 
@@ -99,7 +111,7 @@ def test_a_trained_method_holds_all_that_a_run_holds(trained, method):
     folder = trained(method)
     results = json.loads((folder / "results.json").read_text())
     assert (results["method"], results["env"], results["seed"], results["steps"]) == (method, "maze/square_a", 0, 1600)
-    assert list(results["measures"]) == MEASURES
+    assert list(results["measures"]) == OF_METHODS[method]
     names = {path.name for path in folder.iterdir()}
     assert names >= {"config.json", "versions.json", "metrics.csv", "evaluation.csv", "checkpoints", "skills"}
     assert names >= {"snapshots", "rollouts", "tensorboard"}
@@ -113,7 +125,7 @@ def test_a_trained_method_holds_all_that_a_run_holds(trained, method):
 def test_a_trained_method_is_measured_as_json(capsys, trained, method):
     told = json.loads(shown(capsys, "evaluate", trained(method), "--json"))
     assert list(told) == ["measures", "runs"]
-    assert list(told["measures"]) == MEASURES
+    assert list(told["measures"]) == OF_METHODS[method]
     results = json.loads((trained(method) / "results.json").read_text())["measures"]
     for name, summary in told["measures"].items():
         assert summary == {"mean": results[name], "interval": None, "per_seed": [results[name]]}
@@ -133,8 +145,9 @@ def test_a_trained_method_is_drawn(capsys, trained, tmp_path, method):
 def test_measures_are_printed_for_reading(capsys, trained):
     first, *lines = shown(capsys, "evaluate", trained("diayn")).splitlines()
     assert first == "diayn in maze/square_a, 1,600 steps, 1 seed"
-    assert [line.split()[0] for line in lines] == MEASURES[:4]
+    assert [line.split()[0] for line in lines] == [*MEASURES[:4], *MODEL]
     assert "nats" in lines[2]
+    assert lines[5].endswith(" nats")
     assert "interval" not in "".join(lines)
 
 
@@ -153,7 +166,8 @@ def test_a_shared_policy_alone_was_trained_to_the_end(capsys, copy, trained):
     for name in ("checkpoints", "snapshots", "rollouts", "tensorboard"):
         shutil.rmtree(copy / name)
     assert "square_a, 1,600 steps" in shown(capsys, "evaluate", copy)
-    assert measured(capsys, copy) == measured(capsys, trained("diayn"))
+    whole = measured(capsys, trained("diayn"))
+    assert measured(capsys, copy) == {name: whole[name] for name in MEASURES}
 
 
 @pytest.mark.parametrize("command", ["evaluate", "plot"])

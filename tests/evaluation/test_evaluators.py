@@ -13,7 +13,8 @@ from skillscape.config import EvaluationConfig
 from skillscape.errors import Unwritable, UserError
 from skillscape.evaluation import evaluators
 from skillscape.evaluation.evaluators import evaluate, evaluating, has_maze_measures, maze_measures, named_skills
-from skillscape.evaluation.returns import Episodes
+from skillscape.evaluation.returns import Episodes, Recorded
+from skillscape.evaluation.rollouts import SkillRollouts
 from skillscape.skills import Box, Discrete, NoSkill
 from skillscape.training.policy import TrainedPolicy
 from skillscape.training.run import Run
@@ -26,6 +27,7 @@ class FakeRunner:
 
     calls: list
     closed: int
+    walked: list
     walks = None
     """Positions [t + 1, p] of an episode as a function of skill and seed; None where the environment tells none."""
 
@@ -34,14 +36,22 @@ class FakeRunner:
         self.size = len(envs)
         self.unread = unread
 
-    def run(self, policy, skills, seeds):
+    def run(self, policy, skills, seeds, record=()):
         assert len(skills) == len(seeds) <= len(self._envs)
         FakeRunner.calls.append((np.array(skills), list(seeds)))
         index = np.argmax(skills, axis=1) if skills.shape[1] else np.zeros(len(seeds))
         states = [np.full((5, 3), 100.0 * skill) + seed % 7 for skill, seed in zip(index, seeds, strict=True)]
         return Episodes(
-            10.0 * index + np.arange(len(seeds)) % 2, np.full(len(seeds), 20.0), states, self._positions(index, seeds)
+            10.0 * index + np.arange(len(seeds)) % 2,
+            np.full(len(seeds), 20.0),
+            states,
+            self._positions(index, seeds),
+            tuple(Recorded(np.zeros((3, 3), np.float32), np.zeros((2, 2), np.float32)) for _ in record),
         )
+
+    def random_walk(self, seed):
+        FakeRunner.walked.append(seed)
+        return Recorded(np.zeros((3, 3), np.float32), np.zeros((2, 2), np.float32))
 
     def _positions(self, index, seeds):
         walks = type(self).walks
@@ -53,10 +63,16 @@ class FakeRunner:
             env.close()
 
 
+def fake_model_measures(config, spec, agent, state, episodes, walks, render=None):
+    """Measures of a model that is never called: which episodes of each skill it would score, and random walks."""
+    return {"model_accuracy": 0.5, "scored": [len(own) for own in episodes], "walks": len(walks), "render": render}
+
+
 @pytest.fixture(autouse=True)
 def calls(monkeypatch):
-    FakeRunner.calls, FakeRunner.closed = [], 0
+    FakeRunner.calls, FakeRunner.closed, FakeRunner.walked = [], 0, []
     monkeypatch.setattr(evaluators, "EpisodeRunner", FakeRunner)
+    monkeypatch.setattr(evaluators, "model_measures", fake_model_measures)
     return FakeRunner.calls
 
 
@@ -68,7 +84,7 @@ def a_config(method="diayn", episodes=10, **changes):
 def evaluated(folder, config, *steps):
     run = Run.create(folder, config)
     with evaluating(config) as measure:
-        return [measure(run, None, np.eye(16, dtype=np.float32)[3], step) for step in steps]
+        return [measure(run, run.like, np.eye(16, dtype=np.float32)[3], step) for step in steps]
 
 
 # In training
@@ -83,7 +99,8 @@ def test_a_pre_training_evaluates_every_skill_on_the_same_seeds(tmp_path, calls,
     assert len(set(seeds)) == each
     # Accuracy needs a held-out episode.
     accuracy = ["skill_accuracy"] if each > 1 else []
-    assert list(measures) == ["return", "return_best", "return_worst", "length", *accuracy]
+    own = ["model_accuracy", "scored", "walks", "render"]
+    assert list(measures) == ["return", "return_best", "return_worst", "length", *accuracy, *own]
     assert measures["return_best"] - measures["return_worst"] == pytest.approx(150, abs=1)
     assert measures["return_worst"] < measures["return"] < measures["return_best"]
     assert FakeRunner.closed == 16 * each
@@ -193,15 +210,16 @@ def a_maze_run(tmp_path, monkeypatch):
     config = configuration()
     run = Run.create(tmp_path / "run", config)
     positions = np.random.default_rng(0).uniform(-0.4, 0.4, (10, 4, 51, 2)).astype(np.float32)
-    monkeypatch.setattr(evaluators, "maze_rollouts", lambda *_: positions)
+    episodes = SkillRollouts(positions, np.zeros((10, 4, 50, 2), np.float32))
+    monkeypatch.setattr(evaluators, "skill_rollouts", lambda *_, **__: episodes)
     return config, run, positions
 
 
 def test_rollouts_are_saved_in_the_run_folder(tmp_path, monkeypatch):
     config, run, positions = a_maze_run(tmp_path, monkeypatch)
     with evaluating(config) as measure:
-        measures = measure(run, None, None, 800)
-        assert measures == maze_measures(config, positions)
+        measures = measure(run, run.like, None, 800)
+        assert {name: measures[name] for name in maze_measures(config, positions)} == maze_measures(config, positions)
         (path,) = (run.folder / "rollouts").iterdir()
         assert path.name == "000000000800.npz"
         np.testing.assert_array_equal(np.load(path)["positions"], positions)
@@ -209,7 +227,7 @@ def test_rollouts_are_saved_in_the_run_folder(tmp_path, monkeypatch):
         (run.folder / "rollouts").rmdir()
         (run.folder / "rollouts").write_text("in the way")
         with pytest.raises(Unwritable, match=r"npz cannot be written \(.*\), so training stopped; .* --resume"):
-            measure(run, None, None, 800)
+            measure(run, run.like, None, 800)
 
 
 def test_rollouts_are_written_atomically(tmp_path, monkeypatch):
@@ -223,14 +241,14 @@ def test_rollouts_are_written_atomically(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "savez_compressed", killed)
     with evaluating(config) as measure:
         with pytest.raises(KeyboardInterrupt):
-            measure(run, None, None, 800)
+            measure(run, run.like, None, 800)
         assert list((run.folder / "rollouts").glob("*.npz")) == []
         monkeypatch.setattr(np, "savez_compressed", save)
-        measure(run, None, None, 800)
+        measure(run, run.like, None, 800)
         before = (run.folder / "rollouts" / "000000000800.npz").read_bytes()
         monkeypatch.setattr(np, "savez_compressed", killed)
         with pytest.raises(KeyboardInterrupt):
-            measure(run, None, None, 800)
+            measure(run, run.like, None, 800)
     assert (run.folder / "rollouts" / "000000000800.npz").read_bytes() == before
 
 
@@ -240,10 +258,38 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path, monkeyp
     (run.folder / "rollouts").mkdir()
     (run.folder / "rollouts" / "000000000800.partial").symlink_to(tmp_path / "precious")
     with evaluating(config) as measure:
-        measure(run, None, None, 800)
+        measure(run, run.like, None, 800)
     (path,) = (run.folder / "rollouts").iterdir()
     np.testing.assert_array_equal(np.load(path)["positions"], positions)
     assert (tmp_path / "precious").read_text() == "mine"
+
+
+# The method's own model
+
+
+@pytest.mark.parametrize(("episodes", "each"), [(16, 1), (48, 3), (160, 4)])
+def test_a_model_scores_up_to_four_episodes_of_every_skill(tmp_path, episodes, each):
+    (measures,) = evaluated(tmp_path / "run", a_config(episodes=episodes), 50)
+    assert measures["scored"] == [each] * 16
+    assert (measures["walks"], FakeRunner.walked) == (0, [])
+
+
+def test_random_walks_are_taken_once_and_only_for_a_method_that_diagnoses_itself(tmp_path):
+    first, second = evaluated(tmp_path / "run", a_config("sd3"), 0, 50)
+    assert first["walks"] == second["walks"] == len(FakeRunner.walked) == len(set(FakeRunner.walked)) == 4
+
+
+@pytest.mark.parametrize("method", ["rnd", "cic", "metra", "becl"])
+def test_methods_that_score_no_skills_have_no_measures_of_a_model(tmp_path, method):
+    (measures,) = evaluated(tmp_path / "run", a_config(method), 50)
+    assert "model_accuracy" not in measures
+
+
+def test_a_model_in_a_maze_scores_the_rollouts(tmp_path, monkeypatch):
+    config, run, _ = a_maze_run(tmp_path, monkeypatch)
+    with evaluating(config) as measure:
+        measures = measure(run, run.like, None, 800)
+    assert (measures["scored"], measures["walks"]) == ([4] * 10, 0)
 
 
 def test_maze_measures_are_refused_elsewhere():

@@ -26,10 +26,12 @@ def case(request):
 def test_every_skill_or_a_sample_of_a_continuum_has_the_requested_number_of_episodes(case):
     kind, run = case
     rows = {"discrete": (3, 2), "sphere": (SAMPLED_SKILLS, 2), "box": (SAMPLED_SKILLS, 2), "none": (1, 2)}[kind]
-    assert run().shape == (*rows, MAZE.spec.horizon + 1, 2)
+    obs, action = run()
+    assert obs.shape == (*rows, MAZE.spec.horizon + 1, 2)
+    assert action.shape == (*rows, MAZE.spec.horizon, 2)
 
 
 def test_the_same_seed_gives_the_same_episodes(case):
     _, run = case
-    np.testing.assert_array_equal(run(seed=1), run(seed=1))
-    assert (run(seed=1) != run(seed=2)).any()
+    jax.tree.map(np.testing.assert_array_equal, run(seed=1), run(seed=1))
+    assert (run(seed=1).obs != run(seed=2).obs).any()

@@ -10,7 +10,7 @@ from skillscape.evaluation.summary import (
     few_seeds_note,
     median_index,
     summarise,
-    summarise_measured,
+    summarise_measures,
 )
 
 
@@ -29,8 +29,8 @@ def test_one_seed_has_no_interval():
 
 
 def test_an_undefined_measure_has_no_summary():
-    assert summarise_measured([None, None]) is None
-    assert summarise_measured([1.0, 3.0]) == summarise([1.0, 3.0])
+    seeds = [{"accuracy": None, "reach": 1.0}, {"accuracy": None, "reach": 3.0, "model_accuracy": 0.5}]
+    assert summarise_measures(seeds) == {"accuracy": None, "reach": summarise([1.0, 3.0]), "model_accuracy": None}
 
 
 @pytest.mark.parametrize(

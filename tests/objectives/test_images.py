@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from skillscape.objectives.density_deviation import deviation_reward
 from skillscape.objectives.diayn import DIAYN
 from skillscape.objectives.rnd import RND
-from skillscape.objectives.sd3 import SD3, deviation_reward
+from skillscape.objectives.sd3 import SD3
 from skillscape.types import Experience, Spec
 
 SIDE, ROWS = 16, 32

@@ -14,7 +14,8 @@ from skillscape.errors import UserError
 from skillscape.objectives import cvae
 from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.sd3 import SD3, History, continuous_deviation_reward, deviation_reward
+from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward
+from skillscape.objectives.sd3 import SD3, History
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -872,3 +873,32 @@ def test_an_update_fits_the_history():
         update(state, batch, jax.random.key(0))[1]["model_loss"] for batch in (blobs(16), numbered(*[9] * 16))
     )
     assert first == second
+
+
+# Diagnosis of the density at an evaluation
+
+
+@pytest.mark.parametrize("bonus", ["own", "mean"])
+def test_a_diagnosis_is_the_mean_of_both_rewards_under_own_and_other_skills(bonus):
+    objective, batch = tiny(bonus=bonus), blobs(64)
+    state = fresh()._replace(model=fresh().model._replace(params=trained()))
+    random = batch.next_obs + 3.0
+    found = objective.diagnose(state, batch.next_obs, batch.skill, random)
+
+    def mean_reward(obs, skill):
+        _, _, metrics = objective.reward(state, batch._replace(next_obs=obs, skill=skill), jax.random.key(0))
+        return np.array([metrics["density_deviation"], metrics["bonus"]])
+
+    others = np.mean(
+        [mean_reward(batch.next_obs, jnp.roll(batch.skill, by, axis=1)) for by in range(1, SKILLS)], axis=0
+    )
+    each = [jnp.broadcast_to(skill, batch.skill.shape) for skill in jnp.eye(SKILLS)]
+    wanted = {
+        "own_skill": mean_reward(batch.next_obs, batch.skill),
+        "other_skills": others,
+        "random_walks": np.mean([mean_reward(random, skill) for skill in each], axis=0),
+    }
+    for where, pair in wanted.items():
+        got = [found[f"density_deviation_{where}"], found[f"bonus_{where}"]]
+        np.testing.assert_allclose(got, pair, rtol=1e-3, atol=1e-4)
+    assert found["density_deviation_own_skill"] > found["density_deviation_other_skills"]

@@ -367,6 +367,27 @@ def test_costs_and_goals_are_those_that_every_seed_recorded(tmp_path):
     assert "goals reached" in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_measures_of_the_model_are_shown_where_every_seed_has_them(tmp_path, missing):
+    for seed in range(2):
+        folder = fake_run(tmp_path / "runs" / f"seed_{seed}", seed=seed)
+        if missing and seed:
+            continue
+        results = json.loads((folder / "results.json").read_text())
+        results["measures"] |= {"model_accuracy": 0.25, "model_information": -1.5 - seed}
+        (folder / "results.json").write_text(json.dumps(results))
+        head, *rows = (folder / "evaluation.csv").read_text().splitlines()
+        rows = [f"{head},model_accuracy,model_information", *(f"{row},0.25,{-1.5 - seed}" for row in rows)]
+        (folder / "evaluation.csv").write_text("\n".join(rows) + "\n")
+    write_report(gather([tmp_path / "runs"]), tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    (method,) = json.loads((tmp_path / "out" / "report.json").read_text())["mazes"][0]["methods"]
+    assert ("model_information" in method["measures"]) is ("model accuracy" in page) is not missing
+    if not missing:
+        assert method["measures"]["model_information"]["per_seed"] == [-1.5, -2.5]
+        assert "model's bound on I(S;Z)" in page.replace("&#x27;", "'").replace("&#39;", "'")
+
+
 def test_videos_of_the_seed_that_has_them_and_a_hint_for_the_others(tmp_path):
     videos = gather([fake_runs.benchmark(tmp_path)]).videos
     assert [run.title for run in videos] == [

@@ -71,6 +71,16 @@ def test_columns_cannot_change(tmp_path):
         metrics.write(20, {"loss": 1.0})
 
 
+def test_a_file_keeps_its_columns_when_later_rows_have_more(tmp_path):
+    write_rows(tmp_path, [10])
+    before = read_metrics(tmp_path / "metrics.csv")
+    with CsvLog(tmp_path / "metrics.csv", 10) as metrics:
+        metrics.write(20, {"added": 5.0} | {name: 7.0 for name in before if name != "step"})
+    after = read_metrics(tmp_path / "metrics.csv")
+    assert list(after) == list(before)
+    assert {values[-1] for name, values in after.items() if name != "step"} == {7.0}
+
+
 def test_missing_metrics_are_a_users_error(tmp_path):
     with pytest.raises(UserError, match=r"metrics\.csv is missing"):
         read_metrics(tmp_path / "metrics.csv")

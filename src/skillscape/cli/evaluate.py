@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from skillscape.evaluation.evaluators import Evaluation
     from skillscape.evaluation.summary import Summary
 
-UNITS = {"mutual_information": " nats"}
+UNITS = {"mutual_information": " nats", "model_information": " nats"}
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Evaluate a run: where its skills go, the return of each skill outside mazes, and the skill accuracy of states."""
+    """Evaluate a run: where its skills go, the return of each skill outside mazes, the skill accuracy of states, and
+    how well the method's own model identifies discrete skills.
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder, with one seed or several, or zoo/NAME."""
@@ -57,7 +59,7 @@ def evaluate_command(arguments: list[str]) -> None:
     """Print the measures of a run and the return of each skill."""
     from skillscape.api import load_seeds
     from skillscape.evaluation.evaluators import evaluate
-    from skillscape.evaluation.summary import few_seeds_note, summarise_measured
+    from skillscape.evaluation.summary import few_seeds_note, summarise_measures
     from skillscape.training.several import each_possible
 
     options = tyro.cli(EvaluateOptions, args=arguments, prog="skillscape evaluate")
@@ -71,8 +73,7 @@ def evaluate_command(arguments: list[str]) -> None:
         "infer": options.infer,
     }
     evaluated = each_possible(runs, lambda run: (run, evaluate(run, **asked)))
-    names = list(evaluated[0][1].measures)
-    summaries = {name: summarise_measured([each.measures[name] for _, each in evaluated]) for name in names}
+    summaries = summarise_measures([each.measures for _, each in evaluated])
     if options.json:
         measures = {name: summary and summary.to_json() for name, summary in summaries.items()}
         print(
@@ -84,8 +85,10 @@ def evaluate_command(arguments: list[str]) -> None:
     config = runs[0].config
     place = ", ".join(dict.fromkeys([config.env, options.task or config.task or config.env]))
     print(f"{config.method} in {place}, {_steps(evaluated)}, {len(evaluated)} seed{'s' * (len(evaluated) > 1)}")
-    for name in (name for name in names if not name.endswith("_error")):
-        print(f"  {name:<20}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
+    names = [name for name in summaries if not name.endswith("_error")]
+    width = max(20, *(len(name) + 2 for name in names))
+    for name in names:
+        print(f"  {name:<{width}}{_in_words(name, summaries[name], summaries.get(f'{name}_error'))}")
     for run, each in evaluated:
         _print_returns(run.config.seed, each, len(evaluated) > 1)
     if note := few_seeds_note([len(evaluated)]):

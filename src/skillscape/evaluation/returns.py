@@ -1,6 +1,6 @@
 """Episodes of a policy in host environments: several in parallel, so that the policy acts on one batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,13 @@ SAMPLED_STATES = 50
 """States stored per episode, evenly spaced over the environment's horizon."""
 
 
+class Recorded(NamedTuple):
+    """One whole episode: its observations, the first included, and the actions between them."""
+
+    obs: Shaped[np.ndarray, "t ..."]
+    action: Float[np.ndarray, "s a"]
+
+
 class Episodes(NamedTuple):
     """Returns and lengths of e episodes, a sample of the states each visited, and all positions of the body."""
 
@@ -24,6 +31,8 @@ class Episodes(NamedTuple):
     states: list[Shaped[np.ndarray, "m ..."]]
     positions: list[Float[np.ndarray, "t p"]] | None
     """Of every state, the first included; None where the environment does not tell them."""
+    recorded: tuple[Recorded, ...] = ()
+    """The episodes that were asked for, whole."""
 
 
 class EpisodeRunner:
@@ -42,10 +51,13 @@ class EpisodeRunner:
         skills: Float[np.ndarray, "e z"],
         seeds: Sequence[int],
         on_step: Callable[[int, bool], None] = lambda _step, _done: None,
+        *,
+        record: Collection[int] = (),
     ) -> Episodes:
         """One episode for each row of ``skills`` and its seed, at most as many as there are environments.
 
         ``on_step``: called with (0, False) after the reset, and with (step, done) after every step of an environment.
+        ``record``: the rows whose episodes are returned whole.
         """
         rows = len(skills)
         envs = self._envs[:rows]
@@ -53,6 +65,8 @@ class EpisodeRunner:
         positions = [[] if (start := env.position) is None else [start] for env in envs]
         on_step(0, False)
         stride = max(1, self._envs[0].spec.horizon // SAMPLED_STATES)
+        seen = {row: [np.array(obs[row])] for row in record}
+        done: dict[int, list[Float[np.ndarray, " a"]]] = {row: [] for row in record}
         skill = jnp.asarray(skills)
         carry = self._backbone.initial_carry(rows)
         key = jax.random.key(0)
@@ -62,19 +76,34 @@ class EpisodeRunner:
             read = obs[:, : obs.shape[1] - self._unread] if self._unread else obs
             actions, carry = self._act(params, carry, read, skill, key)
             actions = np.asarray(actions)
-            for row in np.flatnonzero(running):
+            for row in np.flatnonzero(running).tolist():
                 step = envs[row].step(actions[row])
                 if positions[row] and (position := envs[row].position) is not None:
                     positions[row].append(position)
                 obs[row] = step.obs
                 returns[row] += step.reward
                 lengths[row] += 1
+                if row in seen:
+                    seen[row].append(np.array(step.obs))
+                    done[row].append(actions[row])
                 running[row] = not (step.terminated or step.truncated)
                 if lengths[row] % stride == 0 or not running[row]:
                     states[row].append(np.array(step.obs))
                 on_step(int(lengths[row]), not running[row])
         located = [np.stack(path) for path in positions] if positions[0] else None
-        return Episodes(returns, lengths, [np.stack(episode) for episode in states], located)
+        recorded = tuple(Recorded(np.stack(seen[row]), np.stack(done[row])) for row in seen)
+        return Episodes(returns, lengths, [np.stack(episode) for episode in states], located, recorded)
+
+    def random_walk(self, seed: int) -> Recorded:
+        """An episode with uniformly random actions, determined by its seed."""
+        env, random = self._envs[0], np.random.default_rng(seed)
+        seen, actions, running = [np.array(env.reset(seed))], [], True
+        while running:
+            actions.append(random.uniform(-1, 1, env.spec.action_dim).astype(np.float32))
+            step = env.step(actions[-1])
+            seen.append(np.array(step.obs))
+            running = not (step.terminated or step.truncated)
+        return Recorded(np.stack(seen), np.stack(actions))
 
     @property
     def size(self) -> int:

@@ -1,6 +1,6 @@
 """Means over seeds with bootstrap intervals. Pure NumPy, so that plots can use it without jax."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,10 +65,12 @@ def summarise(values: Sequence[float], *, confidence: float = 0.95, resamples: i
     return Summary(float(per_seed.mean()), interval, tuple(per_seed.tolist()))
 
 
-def summarise_measured(values: Sequence[float | None]) -> Summary | None:
-    """Summary of a measure; None where it is undefined for some seed, as skill accuracy is for a single policy."""
-    measured = [value for value in values if value is not None]
-    return summarise(measured) if len(measured) == len(values) else None
+def summarise_measures(seeds: Sequence[Mapping[str, float | None]]) -> dict[str, Summary | None]:
+    """Summary of every measure; None where it is undefined for some seed, as skill accuracy is for a single policy."""
+    names = dict.fromkeys(name for measures in seeds for name in measures)
+    values = {name: [measures.get(name) for measures in seeds] for name in names}
+    measured = {name: [value for value in each if value is not None] for name, each in values.items()}
+    return {name: summarise(each) if len(each) == len(seeds) else None for name, each in measured.items()}
 
 
 def few_seeds_note(seeds: Iterable[int]) -> str:

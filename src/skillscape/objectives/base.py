@@ -167,6 +167,27 @@ class Objective(ABC, Generic[State]):
         del state, obs
         raise UserError(f"{self.name} has no density or discriminator to score states with; plot trajectories instead.")
 
+    @property
+    def scores_skills(self) -> bool:
+        """Whether the method implements ``score_skills``."""
+        return type(self).score_skills is not Objective.score_skills
+
+    def diagnose(
+        self, state: State, obs: Shaped[Array, "n ..."], skill: Float[Array, "n z"], random: Shaped[Array, "m ..."]
+    ) -> Metrics:
+        """Measures of the method's own model at an evaluation; none unless a method with ``score_skills`` has some.
+
+        obs, skill: states that the policy visited and the skills that led there; random: states of episodes with
+        uniformly random actions; all as objectives see them.
+        """
+        del state, obs, skill, random
+        return {}
+
+    @property
+    def diagnoses(self) -> bool:
+        """Whether the method implements ``diagnose``."""
+        return type(self).diagnose is not Objective.diagnose
+
     def routing_weights(self, state: State) -> dict[str, Float[Array, "layers m k"]]:
         """Network → weight of each of m modules per layer under each of k skills; empty for methods without modules."""
         del state

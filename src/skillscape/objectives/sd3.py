@@ -19,6 +19,7 @@ from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
 from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
+from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, deviation_under_each
 from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
@@ -44,40 +45,6 @@ class SD3State(NamedTuple):
     """Of all states that the density was fitted on."""
     bonus_moments: Moments | None
     """Of the KL in all rewards."""
-
-
-def deviation_reward(log_density: Float[Array, "n k"], skill: Float[Array, "n k"], weight: float) -> Float[Array, " n"]:
-    """r_sd3 of Eq. 7, all in log space: log n + log λ + ℓ_z − logsumexpₖ(ℓₖ + [k = z] log λ).
-
-    log_density: ℓ, the log density of each state under each skill; skill: one-hot rows; ``weight``: λ.
-    At most log n; log(λn / (λ + n − 1)) where all densities tie; no lower bound.
-    """
-    number = log_density.shape[-1]
-    weighted = log_density + skill * math.log(weight)
-    return math.log(number) + jnp.sum(jax.nn.log_softmax(weighted, axis=-1) * skill, axis=-1)
-
-
-def continuous_deviation_reward(
-    own: Float[Array, " n"], others: Float[Array, "n k"], number: int, weight: float
-) -> Float[Array, " n"]:
-    """r_sd3 where skills are a continuum: log λ + ℓ_z − log(λ d_z / n + (1 − 1/n) meanₖ dₖ), dₖ of K draws from p(z).
-
-    own: ℓ_z, the log density of each state under its skill; others: under each of the K draws; ``number``: n, so that
-    1/n is the share of the prior that counts as the own skill; ``weight``: λ. With the n − 1 other skills of a discrete
-    space in place of the draws it is ``deviation_reward``; like that it is at most log n.
-
-    The draws stand inside a logarithm, so that a finite K biases the reward. The bias is bounded. Let λ = 1, p(s) the
-    mean density, I_n = E log[d_z / (d_z / n + (1 − 1/n) p)], and E r the mean reward over draws too. By Jensen's
-    inequality I_n ≤ E r, and E r falls as K grows: a mean over K draws is a mean over its subsets. At K = n − 1, E r is
-    the InfoNCE bound with the true density ratio (van den Oord et al., 2018), which I(S;Z) bounds. So for K ≥ n − 1
-
-        I(S;Z) − log(1 + χ²/n) ≤ I_n ≤ E r ≤ I(S;Z),    χ² = E[d_z(s) / p(s)] − 1,
-
-    the first since I − I_n = E log(1 + (d_z / p − 1) / n). λ > 1 adds between 0 and log λ, as in Theorem 1.
-    """
-    mean = jax.nn.logsumexp(others, axis=-1) - math.log(others.shape[-1])
-    near = own + math.log(weight / number)
-    return own + math.log(weight) - jnp.logaddexp(near, mean + math.log1p(-1 / number))
 
 
 def _variance_share(term: Float[Array, " n"], total: Float[Array, " n"]) -> Float[Array, ""]:
@@ -407,6 +374,30 @@ class SD3(Objective[SD3State]):
         inputs = self.model_input(state, obs)
         evidence = state.model.params.evidence_of_each(inputs, skills, self._noise(jax.random.key(0)))
         return self.log_density(state, inputs, evidence)
+
+    def diagnose(
+        self, state: SD3State, obs: Shaped[Array, "n ..."], skill: Float[Array, "n z"], random: Shaped[Array, "m ..."]
+    ) -> Metrics:
+        """Means of r_sd3 and of the KL: of visited states under their own skill and the others, of random walks.
+
+        r_sd3 is before its floor, the KL in nats before α. Random walks count under every skill. For one-hot skills.
+        """
+
+        def terms(obs: Shaped[Array, "n ..."]) -> dict[str, Float[Array, "n k"]]:
+            inputs = self.model_input(state, obs)
+            evidence = self.evidence_of_all_skills(state.model.params, inputs, jax.random.key(0))
+            density = self.log_density(state, inputs, evidence)
+            kl = evidence.divergence
+            kl = kl if self.bonus == "own" else jnp.broadcast_to(jnp.mean(kl, axis=-1, keepdims=True), kl.shape)
+            return {"density_deviation": deviation_under_each(density, self.deviation_weight), "bonus": kl}
+
+        at_random = terms(random)
+        means: Metrics = {}
+        for name, values in terms(obs).items():
+            means[f"{name}_own_skill"] = jnp.sum(values * skill) / jnp.sum(skill)
+            means[f"{name}_other_skills"] = jnp.sum(values * (1 - skill)) / jnp.sum(1 - skill)
+            means[f"{name}_random_walks"] = jnp.mean(at_random[name])
+        return means
 
     def routing_weights(self, state: SD3State) -> dict[str, Float[Array, "layers m k"]]:
         """``ConditionalVAE.routing_weights`` of every skill, or of ten draws of a continuum."""

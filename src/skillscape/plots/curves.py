@@ -54,7 +54,18 @@ POSITION_MEASURES = {
     "skill_accuracy": MEASURES["skill_accuracy"],
 }
 """The measures of the skills of a body whose position is told, likewise."""
-_LABELS = {**MEASURES, **OPTIONAL_MEASURES, **POSITION_MEASURES}
+
+MODEL_MEASURES = {
+    "model_accuracy": MeasureLabel("model accuracy", "model accuracy (fraction of states)"),
+    "model_information": MeasureLabel(
+        "model I(S;Z), nats",
+        "model's bound on I(S;Z) (nats)",
+        "model accuracy and model I(S;Z): how often the method's own model identifies the skill of a state, and its "
+        "lower bound log n + E log p(z|s) on I(S;Z), which is negative if the model is overconfident.",
+    ),
+}
+"""The measures of a method's own model, which methods without one lack."""
+_LABELS = {**MEASURES, **OPTIONAL_MEASURES, **POSITION_MEASURES, **MODEL_MEASURES}
 
 
 def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: str = "") -> None:
@@ -82,7 +93,7 @@ def curves_figure(curves: Mapping[str, Mapping[str, Curve]], path: Path, note: s
             axes.grid(axis="y", color="0.9", linewidth=0.6)
             axes.set_axisbelow(True)
             axes.margins(x=0.02)
-            if measure in _LABELS:
+            if measure in _LABELS and all(np.min(values) >= 0 for _, values in lines.values()):
                 axes.set_ylim(bottom=0.0)  # a truncated axis would exaggerate small differences
         for axes in grid[len(curves) :]:
             axes.remove()

@@ -45,7 +45,8 @@ def _panel(group: Group, leave_out: LeaveOut) -> BodyPanel | None:
             runs.remove(shown)
             continue
         measured = (shown.results or {"measures": ()})["measures"]
-        names = [name for name in POSITION_MEASURES if name in measured]
+        model = collect.model_measures_of(runs)
+        names = [*(name for name in POSITION_MEASURES if name in measured), *model]
         curves = collect.learning_curves(runs)
         return BodyPanel(
             label=group.label,
@@ -53,7 +54,7 @@ def _panel(group: Group, leave_out: LeaveOut) -> BodyPanel | None:
             seeds=[run.config.seed for run in runs],
             summaries={
                 name: summarise([measure_of(run, name) for run in runs]) if name in names else None
-                for name in POSITION_MEASURES
+                for name in (*POSITION_MEASURES, *model)
             },
             curves={name: curves[name] for name in names if name in curves},
             shown_seed=shown.config.seed,

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from skillscape.config import RunConfig
 from skillscape.errors import UserError
-from skillscape.plots.curves import MEASURES, Curve
+from skillscape.plots.curves import MEASURES, MODEL_MEASURES, Curve
 from skillscape.training.files import damaged
 from skillscape.training.log import common_curve, read_metrics
 from skillscape.training.run import AGAIN, Run
@@ -108,6 +108,11 @@ def measures_of(run: Run) -> tuple[str, ...]:
         return ()
     single = run.config.reward.skills.count == 1
     return tuple(name for name in MEASURES if not (single and name in ("mutual_information", "skill_accuracy")))
+
+
+def model_measures_of(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The measures of the method's own model that all of the runs have."""
+    return tuple(name for name in MODEL_MEASURES if all(name in (run.results or {})["measures"] for run in runs))
 
 
 def check_run(run: Run) -> None:

@@ -25,7 +25,7 @@ from skillscape.evaluation.scores import PUBLISHED_TABLES, Published, TaskScore
 from skillscape.evaluation.summary import Summary, few_seeds_note
 from skillscape.formatting import counted
 from skillscape.plots.charts import Figure, curve_figure, interval_figure, profile_figure
-from skillscape.plots.curves import MEASURES, OPTIONAL_MEASURES, POSITION_MEASURES, MeasureLabel
+from skillscape.plots.curves import MEASURES, MODEL_MEASURES, OPTIONAL_MEASURES, POSITION_MEASURES, MeasureLabel
 from skillscape.plots.paths import PathPanel, paths_png
 from skillscape.plots.style import skill_colours
 from skillscape.reporting import markup
@@ -117,11 +117,13 @@ def _maze_section(section: MazeSection, charts: list[Figure], scenes: list[dict[
         }
     )
     optional = {
-        name: label for name, label in OPTIONAL_MEASURES.items() if any(name in panel.summaries for panel in panels)
+        name: label
+        for name, label in {**OPTIONAL_MEASURES, **MODEL_MEASURES}.items()
+        if any(name in panel.summaries for panel in panels)
     }
     curves = {
         measure.axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
-        for name, measure in MEASURES.items()
+        for name, measure in {**MEASURES, **MODEL_MEASURES}.items()
     }
     return fill(
         "maze.html",
@@ -234,12 +236,12 @@ def _png(values: Float[np.ndarray, "h w"]) -> bytes:
 
 def _body_section(section: BodySection, charts: list[Figure]) -> Html:
     panels, labels = section.panels, [panel.label for panel in section.panels]
-    measured = [name for name in POSITION_MEASURES if any(panel.summaries[name] for panel in panels)]
+    known = {**POSITION_MEASURES, **MODEL_MEASURES}
+    shown = {name: label for name, label in known.items() if any(panel.summaries.get(name) for panel in panels)}
     curves = {
-        POSITION_MEASURES[name].axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
-        for name in measured
+        measure.axis: {panel.label: panel.curves[name] for panel in panels if name in panel.curves}
+        for name, measure in shown.items()
     }
-    shown = {name: POSITION_MEASURES[name] for name in measured}
     return fill(
         "body.html",
         env=section.env,

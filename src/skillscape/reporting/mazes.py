@@ -98,6 +98,7 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
             continue
         log, curves = collect.evaluation_log(shown), collect.learning_curves(runs)
         goals = goals_reached([run.folder for run in runs], MAZE_MEASURE)
+        model = collect.model_measures_of(runs)
         captions = {
             int(step): caption({name: log[name][index] for name in names}) for index, step in enumerate(log["step"])
         }
@@ -111,8 +112,9 @@ def _maze_panel(group: Group, layout: Layout, leave_out: LeaveOut) -> MazePanel 
                     for name in MEASURES
                 },
                 **({} if goals is None else {"goals": summarise(goals)}),
+                **{name: summarise([measure_of(run, name) for run in runs]) for name in model},
             },
-            curves={name: curves[name] for name in names},
+            curves={name: curves[name] for name in (*names, *model)},
             shown_seed=shown.config.seed,
             frame_steps=list(frames),
             frames=np.stack([positions[:, :EPISODES_SHOWN] for positions in frames.values()]),

@@ -50,8 +50,10 @@ class CsvLog:
         temporary.replace(self._path)
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Append one row."""
+        """Append one row; of a file that was begun without some of its columns, the columns of the file."""
         columns = ["step", *row]
+        if self._columns:
+            columns = [name for name in columns if name in self._columns]
         if self._columns and columns != self._columns:
             raise UserError(
                 f"{self._path} has other columns than this run writes; restore it, or delete it to continue without it."
@@ -62,7 +64,7 @@ class CsvLog:
                 self._columns = columns
                 writer.writerow(columns)
             # repr keeps every digit of a float.
-            writer.writerow([step, *(repr(value) for value in row.values())])
+            writer.writerow([step, *(repr(row[name]) for name in columns[1:])])
             self._file.flush()
         except OSError as error:
             raise self._unwritable(error) from error

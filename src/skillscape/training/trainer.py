@@ -8,8 +8,6 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from jaxtyping import PyTree
-
 from skillscape.envs.base import JaxEnv
 from skillscape.errors import EnvFault, Interrupted, Unwritable, UserError
 from skillscape.training.callbacks import Callback, Callbacks, calling
@@ -20,8 +18,8 @@ from skillscape.training.log import CsvLog, Pace
 from skillscape.training.run import Run
 from skillscape.training.state import Collector, RunState
 
-Evaluate = Callable[[Run, PyTree, Any, int], Mapping[str, float]]
-"""Evaluates policy parameters with a skill [z] at a step; returns the measures to log."""
+Evaluate = Callable[[Run, RunState, Any, int], Mapping[str, float]]
+"""Evaluates a state with a skill [z] at a step; returns the measures to log."""
 FirstState = Callable[[Run], RunState]
 """The initial state of a run."""
 
@@ -193,9 +191,8 @@ class _Loop:
 
     def _measure(self) -> None:
         collector = self._collector
-        params = self._run.config.backbone.policy_params(collector.state.agent)
         try:
-            measures = self._evaluate(self._run, params, collector.evaluation_skill(), collector.step)
+            measures = self._evaluate(self._run, collector.state, collector.evaluation_skill(), collector.step)
         except EnvFault as fault:
             where = f"in the evaluation at step {collector.step:,}"
             if collector.step:
