@@ -199,7 +199,7 @@ def a_run(folder, method, env, steps, backbone=None, **objective):
     ("env", "steps", "backbone"), [("maze/square_a", 800, None), ("maze-pixels/square_a", 160, SMALL_DREAMER)]
 )
 def test_sd3_logs_its_model_at_every_evaluation(tmp_path, capsys, env, steps, backbone):
-    run = a_run(tmp_path / "run", "sd3", env, steps, backbone, number_of_skills=3)
+    run = a_run(tmp_path / "run", "sd3", env, steps, backbone, number_of_skills=3, deviation_weight=1.5)
     log = run.evaluation()
     names = ["model_accuracy", "model_information", *(f"{name}_{where}" for name in OWN for where in WHERE)]
     for name in names:
