@@ -32,6 +32,8 @@ SMALL = Scale(
     epsilon=1e-3,
 )
 METHODS = {name: method.at(SMALL) for name, method in registry().items()}
+# As in the paper: its settings for bodies take vectors only.
+METHODS["sd3"] = registry()["sd3"].at(dataclasses.replace(SMALL, preset="paper"))
 # What these methods have in mazes, and skills of the other kind.
 OTHERS = [
     dataclasses.replace(METHODS["sd3"], history=20),
