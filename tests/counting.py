@@ -184,8 +184,8 @@ def maze_config(**changes):
     return replace(config, **changes)
 
 
-def measure(run, params, skill, step):
-    return {"return": float(params.updates), "skill": float(np.argmax(skill))}
+def measure(run, state, skill, step):
+    return {"return": float(state.agent.updates), "skill": float(np.argmax(skill))}
 
 
 def opened(folder, config):
@@ -261,8 +261,8 @@ def iterate(state):
     return RunState(state.key, agent, state.objective, step), {"reward": step / 100}
 
 
-def count_iterations(_run, params, _skill, _step):
-    return {"coverage": float(params["iterations"])}
+def count_iterations(_run, state, _skill, _step):
+    return {"coverage": float(state.agent["iterations"])}
 
 
 def train_maze_runs(*runs, evaluate=count_iterations, callbacks=(), workers=1):

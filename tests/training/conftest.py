@@ -141,9 +141,9 @@ def watched(monkeypatch, tmp_path):
                 seen.draws.append(self.snapshot().written)
                 return super().sample(size, episode_index)
 
-        def evaluate(run, params, skill, step):
-            seen.measured.append((step, int(params.updates)))
-            return measure(run, params, skill, step)
+        def evaluate(run, state, skill, step):
+            seen.measured.append((step, int(state.agent.updates)))
+            return measure(run, state, skill, step)
 
         monkeypatch.setattr(run_module, "Replay", Watched)
         run = train(tmp_path / f"run{len(list(tmp_path.iterdir()))}", config, evaluate)

@@ -71,10 +71,10 @@ def test_an_environment_that_breaks_is_told_and_the_repaired_run_goes_on(undistu
 @pytest.mark.parametrize("step", [0, 150])
 def test_an_environment_that_breaks_in_an_evaluation_loses_one_block(undisturbed, tmp_path, step):
 
-    def evaluate(run, params, skill, at):
+    def evaluate(run, state, skill, at):
         if at == step:
             raise EnvFault("The toy broke")
-        return measure(run, params, skill, at)
+        return measure(run, state, skill, at)
 
     saved = "the run is saved up to step 140" if step else "nothing is lost"
     with pytest.raises(UserError, match=f"The toy broke in the evaluation at step {step}; {saved}: correct the env"):

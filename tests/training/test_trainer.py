@@ -176,10 +176,10 @@ def test_a_log_and_a_checkpoint_on_a_full_disk_keep_the_checkpoint_before(run, m
 
 @pytest.mark.parametrize("step", [0, 1600])
 def test_an_evaluation_that_cannot_be_written_is_made_again_when_there_is_room(run, step):
-    def evaluate(run, params, skill, at):
+    def evaluate(run, state, skill, at):
         if at == step:
             raise Unwritable("rollouts cannot be written.")
-        return count_iterations(run, params, skill, at)
+        return count_iterations(run, state, skill, at)
 
     with pytest.raises(Unwritable, match="rollouts cannot be written"):
         train_maze_runs(run, evaluate=evaluate)
@@ -190,10 +190,10 @@ def test_an_evaluation_that_cannot_be_written_is_made_again_when_there_is_room(r
 
 @pytest.mark.parametrize("step", [0, 1600])
 def test_an_evaluation_that_breaks_loses_one_iteration(run, step):
-    def evaluate(run, params, skill, at):
+    def evaluate(run, state, skill, at):
         if at == step:
             raise EnvFault("The toy broke")
-        return count_iterations(run, params, skill, at)
+        return count_iterations(run, state, skill, at)
 
     saved = "the run is saved up to step 1,200" if step else "nothing is lost"
     with pytest.raises(UserError, match=f"The toy broke in the evaluation at step {step:,}; {saved}: correct the env"):
