@@ -83,7 +83,8 @@ def test_a_pre_training_leaves_all_that_a_run_holds(trained):
         "parameters": results["parameters"],
         "measures": results["measures"],
     }
-    assert list(results["measures"]) == ["return", "return_best", "return_worst", "length"]
+    names = ["return", "return_best", "return_worst", "length", "model_accuracy", "model_information"]
+    assert list(results["measures"]) == names
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "versions.json", "timing.json", "metrics.csv", "evaluation.csv"} <= names
     assert {"checkpoints", "skills", "snapshots", "tensorboard"} <= names

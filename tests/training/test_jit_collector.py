@@ -189,8 +189,8 @@ def test_seeds_batched_by_vmap_learn_what_they_learn_alone():
 # Skills that a run keeps, or settles on
 
 
-def measure(run, params, skill, step):
-    return {"skill": float(np.argmax(skill)) if len(skill) else 0.0, "iterations": float(params["iterations"])}
+def measure(run, state, skill, step):
+    return {"skill": float(np.argmax(skill)) if len(skill) else 0.0, "iterations": float(state.agent["iterations"])}
 
 
 def finetuning_config(**changes):
