@@ -171,8 +171,10 @@ class SD3(Objective[SD3State]):
 
     def _calibrated(self) -> Self:
         """The same for states of bodies: densities that are not overconfident, and a bonus of mean two."""
-        new = replace(self, exploration_ratio=0.04, bonus_scale=50.0, bonus_unit="running-mean", learning_rate=1e-3)
-        return replace(new, latent_samples=0, decoder_variance=1.0, standardize=True, background=0.1)
+        exploring = replace(
+            self, exploration_ratio=0.04, bonus_scale=50.0, bonus_unit="running-mean", learning_rate=1e-3
+        )
+        return replace(exploring, latent_samples=0, decoder_variance=1.0, standardize=True, background=0.1)
 
     @property
     def skills(self) -> Discrete | Sphere:
