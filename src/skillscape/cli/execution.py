@@ -4,18 +4,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from skillscape.errors import UserError
-from skillscape.formatting import duration
+from skillscape.formatting import counted, duration
 from skillscape.training.files import writing_to
 
 if TYPE_CHECKING:
     from skillscape.experiments.engine import ExecutionReport, Executor, Progress, Resources
     from skillscape.experiments.grid import RunSpec
+    from skillscape.training.run import Run
 
 PROGRESS_INTERVAL = 300.0
 """Progress interval in seconds when standard error is not a terminal."""
@@ -37,6 +38,10 @@ class Execution:
     address: str | None = None
     """Address of the Ray cluster, such as auto or HOST:6379; a new local cluster if not given."""
 
+    records: Path | None = None
+    """Folder of records of finished runs: their settings and measures, without weights. A run with a record there is
+    not trained again, and every finished run adds its own, so that an experiment can be spread over machines."""
+
     def check(self) -> None:
         """Refuse options that exclude each other."""
         if self.on == "local" and self.address is not None:
@@ -44,10 +49,16 @@ class Execution:
         if self.workers is not None and self.workers < 1:
             raise UserError(f"--workers must be at least 1, not {self.workers}; leave it out to use the default.")
 
-    def train(self, name: str, specs: "Sequence[RunSpec]", resources: "Resources") -> "ExecutionReport":
+    def train(
+        self,
+        name: str,
+        specs: "Sequence[RunSpec]",
+        resources: "Resources",
+        measure: "Callable[[Run], None]" = lambda _: None,
+    ) -> "ExecutionReport":
         """Train the runs that are not finished; Ctrl-C or SIGTERM saves running ones and raises ``Interrupted``.
 
-        Failures are printed with the path of their log.
+        Failures are printed with the path of their log. ``measure``: completes a finished run before it is recorded.
         """
         from skillscape.experiments.engine import execute
         from skillscape.experiments.results import log_file
@@ -55,6 +66,7 @@ class Execution:
         with writing_to(self.runs, "choose other --runs"):
             self.runs.mkdir(parents=True, exist_ok=True)
         folder, display = self.runs.resolve(), ProgressLine(name)  # workers may have another working directory
+        self._restore(specs, folder)
         # A batch system sends SIGTERM before it ends the job.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -63,12 +75,27 @@ class Execution:
                 report = execute(name, specs, folder, executor, display.show)
             finally:
                 display.end()
+                self._record(specs, folder, measure)
         finally:
             signal.signal(signal.SIGTERM, before)
         for run, reason in report.failures.items():
             log = log_file(self.runs, name, run)
             print(f"{run} failed: {reason}{f'; see {log}' if log.exists() else ''}", file=sys.stderr)
         return report
+
+    def _restore(self, specs: "Sequence[RunSpec]", runs: Path) -> None:
+        if self.records is not None:
+            from skillscape.experiments.records import restore
+
+            restored = restore(specs, runs, self.records)
+            print(f"{counted(len(restored), 'run')} restored from {self.records}", file=sys.stderr)
+
+    def _record(self, specs: "Sequence[RunSpec]", runs: Path, measure: "Callable[[Run], None]") -> None:
+        if self.records is not None:
+            from skillscape.experiments.records import keep
+
+            with writing_to(self.records, "choose other --records"):
+                keep(specs, runs, self.records, measure)
 
     def _executor(self, resources: "Resources", runs: Path) -> "Executor":
         if self.on == "ray":

@@ -15,7 +15,7 @@ from skillscape.errors import UserError, choose
 from skillscape.training.files import writing_to
 
 Experiment = TypeVar("Experiment")
-PLACES = ("--out", "--runs", "--workers", "--on", "--address")
+PLACES = ("--out", "--runs", "--records", "--workers", "--on", "--address")
 """Flags that do not change the results, only where they are computed and stored."""
 
 
@@ -56,7 +56,7 @@ def reproduce_command(arguments: list[str]) -> None:
         if folder.name != grid.name:
             print(f"{folder.parent / grid.name} holds results of other settings; these go to {folder}", file=sys.stderr)
     specs = [spec for grid in grids for spec in grid.specs]
-    check_complete(options.train(f"reproduce-{name}", specs, Resources()))
+    check_complete(options.train(f"reproduce-{name}", specs, Resources(), experiment.measure))
     for grid, folder in zip(grids, folders, strict=True):
         with writing_to(options.out):
             written = experiment.analyse(grid, Results.read(grid.specs, options.runs), folder, command)

@@ -13,6 +13,7 @@ from skillscape.errors import UserError
 from skillscape.experiments.grid import Grid
 from skillscape.experiments.results import Results
 from skillscape.formatting import counted
+from skillscape.training.run import Run
 
 Seeds = Annotated[int, Doc("Number of seeds per method.")]
 Preset = Annotated[str | None, Doc("Named settings, as for `skillscape pretrain`; its default if not given.")]
@@ -36,6 +37,10 @@ class Experiment(ABC):
     @abstractmethod
     def analyse(self, grid: Grid, results: Results, folder: Path, command: str) -> list[Path]:
         """Write numbers, tables and figures. ``command``: the command line, stored with the numbers."""
+
+    def measure(self, run: Run) -> None:
+        """Add to a finished run what ``analyse`` needs its weights for; by default nothing."""
+        del run
 
     def results_folder(self, grid: Grid, out: Path) -> Path:
         """The folder of the grid's name, or a longer name that lists all settings where that has other results."""

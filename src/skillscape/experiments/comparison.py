@@ -106,6 +106,10 @@ class Comparison(Experiment):
         arms = [measured(variant.label, results, subject) for variant in grid.variants]
         return write(grid, arms, folder, command, subject)
 
+    def measure(self, run: Run) -> None:
+        """The goals that its skills reach."""
+        measure_goals(run, self.subject().goal_measure)
+
     def subject(self) -> Subject:
         """What is measured and drawn."""
         return MAZES
