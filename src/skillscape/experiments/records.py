@@ -17,6 +17,8 @@ from skillscape.training.run import Run, open_config
 
 FILES = ("config.json", "versions.json", "evaluation.csv", "timing.json", "goals.json", "results.json")
 """The last one tells that a run is finished."""
+POLICY = ("skills/arrays.json", "skills/arrays.safetensors")
+"""Also in records of on-policy runs, which are small: figures of mazes play their episodes again."""
 
 
 def restore(specs: Sequence[RunSpec], runs: Path, records: Path) -> list[str]:
@@ -36,7 +38,7 @@ def restore(specs: Sequence[RunSpec], runs: Path, records: Path) -> list[str]:
                 f"{records / folder} is the record of a run with other settings ({'; '.join(changes)}); choose other "
                 "--records, or delete it."
             )
-        _copy(records / folder, runs / folder)
+        _copy(spec, records, runs)
         restored.append(folder)
     return restored
 
@@ -46,20 +48,22 @@ def keep(specs: Sequence[RunSpec], runs: Path, records: Path, measure: Callable[
     for spec in distinct(specs):
         if read_results(runs / spec.folder) is not None and not _has_record(spec, records):
             measure(Run(runs / spec.folder))
-            _copy(runs / spec.folder, records / spec.folder)
+            _copy(spec, runs, records)
 
 
 def _has_record(spec: RunSpec, records: Path) -> bool:
     return read_results(records / spec.folder) is not None
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(spec: RunSpec, origin: Path, destination: Path) -> None:
     """Copy the files of a record; results.json last, so that an interrupted copy is no finished run."""
+    source, target = origin / spec.folder, destination / spec.folder
     if not (source / "evaluation.csv").exists():
         raise UserError(f"{source} has lost its evaluation.csv; delete the folder, and its run is trained again.")
     target.mkdir(parents=True, exist_ok=True)
     episodes = sorted(path for path in (source / "rollouts").glob("*.npz") if path.stem.isdigit())[-1:]
-    for path in [*episodes, *(source / name for name in FILES)]:
+    policy = POLICY if spec.config.backbone.on_policy else ()
+    for path in [*episodes, *(source / name for name in (*policy, *FILES))]:
         if path.exists():
             copy = target / path.relative_to(source)
             copy.parent.mkdir(exist_ok=True)
