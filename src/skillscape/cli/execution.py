@@ -39,8 +39,8 @@ class Execution:
     """Address of the Ray cluster, such as auto or HOST:6379; a new local cluster if not given."""
 
     records: Path | None = None
-    """Folder of records of finished runs: their settings and measures, without weights. A run with a record there is
-    not trained again, and every finished run adds its own, so that an experiment can be spread over machines."""
+    """Folder of records of finished runs, their settings and measures without weights; if not given, none are kept. A
+    run with a record there is not trained again, so that an experiment can be spread over machines."""
 
     def check(self) -> None:
         """Refuse options that exclude each other."""
