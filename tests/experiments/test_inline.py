@@ -120,7 +120,7 @@ def test_mistakes_of_reproduce_are_one_line(capsys, arguments, said):
 
 def test_whole_numbers_are_written_as_people_do(trained, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(Execution, "train", lambda self, name, specs, _: asked.append(specs) or 1 / 0)
+    monkeypatch.setattr(Execution, "train", lambda self, name, specs, *_: asked.append(specs) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["reproduce", "maze", "--steps", "5e3", "--seeds", "1", "--methods", "sd3"])
     ((spec,),) = asked
