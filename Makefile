@@ -39,6 +39,8 @@ bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.
 	$(BIN)/python benchmarks/mazes.py
 	$(BIN)/python benchmarks/urlb.py
 	$(BIN)/python benchmarks/sd3.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/cores.py
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
 	$(BIN)/python benchmarks/memory.py

@@ -219,8 +219,8 @@ def test_a_damaged_list_of_what_was_left_out_is_refused(trained, tmp_path):
     [
         ("sd3", "maze/square_a", {}),
         ("sd3", "walker", {"preset": "paper", "steps": 1_000_000, "seed": 4}),
-        ("sd3", "walker", {"objective": {"standardize": False, "floor": None}, "backbone": {"batch_size": 512}}),
-        ("sd3", "walker", {"objective": {"standardize": True, "floor": -1.0}, "snapshots": ()}),
+        ("sd3", "walker", {"objective": {"standardize": 0.0, "floor": None}, "backbone": {"batch_size": 512}}),
+        ("sd3", "walker", {"objective": {"standardize": 1.0, "floor": -1.0}, "snapshots": ()}),
         ("sd3", "maze/square_a", {"backbone": {"hidden": (32, 16), "normalize_obs": False}, "snapshots": (50_000,)}),
         ("diayn", "walker", {"backbone": "sac", "noise": 0.1, "copies": 4, "snapshots": (100, 5_000)}),
         ("metra", "half_cheetah", {"evaluation": {"every": 50_000}, "steps": 150_000}),

@@ -70,7 +70,7 @@ def test_a_choice_is_the_policy_acting_with_a_skill(runs, env, kind):
     assert made.spec == EnvSpec(run.spec.obs_shape, number, -(-horizon // hold))
     control, plain, policy = host_env(control_id(run), task, kwargs={"hold": hold}), host_env(env, task), run.policy()
     shown, expected = control.reset(5), plain.reset(5)
-    np.testing.assert_allclose(shown, expected)
+    np.testing.assert_allclose(shown, expected, atol=1e-6)
     for choice in range(made.spec.horizon):
         policy.switch(choice)
         total = 0.0

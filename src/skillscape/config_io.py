@@ -22,7 +22,10 @@ def from_fields(kind: type[T], values: Mapping[str, Any]) -> T:
     built = {name: _built(hints[name], value) for name, value in values.items()}
     for name, value in built.items():
         if not fits(value, hints[name]):
-            raise UserError(f"{kind.__name__}.{name} cannot be {value!r}.")
+            raise UserError(
+                f"{kind.__name__}.{name} cannot be {value!r}; correct it, or train again if an earlier version "
+                "wrote it."
+            )
     return kind(**built)
 
 

@@ -84,5 +84,7 @@ class GoalOptions(TypedDict, total=False):
     """Episodes per goal; 1 if not given."""
     explore: bool
     """Whether to sample actions instead of taking their mean; off if not given."""
+    hindsight: bool
+    """Whether to also measure the best skill of each goal in hindsight; off if not given."""
     seed: int
     """Seed of goals and episodes; 0 if not given."""

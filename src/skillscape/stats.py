@@ -46,6 +46,11 @@ class Moments(NamedTuple):
         return jnp.clip((values - self.mean.reshape(shape)) / std.reshape(shape), -clip, clip)
 
 
+def variance_share(term: Float[Array, " n"], total: Float[Array, " n"]) -> Float[Array, ""]:
+    """Cov(term, total) / Var(total): the shares of all terms of a sum are one together."""
+    return jnp.mean((term - jnp.mean(term)) * (total - jnp.mean(total))) / jnp.maximum(jnp.var(total), 1e-12)
+
+
 def safe_sqrt(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """√x with gradient 0 at x = 0, where the true one is infinite: a point has a gradient to itself."""
     positive = x > 0

@@ -144,6 +144,33 @@ def test_the_skill_is_the_one_of_the_highest_density_at_the_goal(runs, monkeypat
     assert all(np.array_equal(each, best) for each in chosen)
 
 
+def test_the_best_skill_in_hindsight_is_chosen_for_each_goal_alone():
+    target = np.array([[1.0, 0.0], [5.0, 0.0], [1.0, 0.0], [5.0, 0.0]])  # two goals, two episodes of each
+
+    def path(*places):
+        return np.array([[x, 0.0] for x in places])
+
+    attempts = [
+        [path(0, 1, 9), path(0, 1), path(0, 1, 9), path(0, 1)],  # reaches the first goal, and leaves it again
+        [path(0, 1), path(0, 5), path(0, 1), path(0, 3)],  # reaches and keeps it, and the second goal once
+        [path(0, 1), path(0, 4), path(0, 3), path(0, 4)],  # the first goal once, and the second never
+    ]
+    best = goals._best(attempts, target, 0.5, 2)
+    assert [each.tolist() for each in best] == [attempts[1][row].tolist() for row in range(4)]
+    best = goals._best([attempts[0], attempts[2]], target, 0.5, 2)
+    expected = [attempts[0][0], attempts[2][1], attempts[0][2], attempts[2][3]]
+    assert [each.tolist() for each in best] == [each.tolist() for each in expected]
+
+
+def test_no_choice_of_one_skill_for_each_goal_beats_hindsight(runs):
+    run = runs("sd3")
+    found = reach_goals(run, hindsight=True, episodes=2, explore=True)
+    single, best = (found.modes[mode].measures["hit_0.5"] for mode in ("single", "hindsight"))
+    assert best >= single
+    assert found.measures["hindsight_hit_0.5"] == best
+    assert list(reach_goals(run).modes) == ["adaptive", "single"]
+
+
 def test_the_command_prints_and_writes_numbers_and_a_figure(runs, capsys):
     run = runs("sd3")
     main(["goals", str(run.folder), "--json"])
@@ -181,6 +208,7 @@ class Lost(HostEnv):
         ("sd3", "maze/square_a", {}, {"goal_range": 3.0}, "--range does not apply to maze/square_a"),
         ("sd3", "maze/square_a", {}, {"within": (0.0,)}, "--within takes distances above zero, not 0"),
         ("sd3", "maze/square_a", {}, {"number": 0}, "--goals must be at least 1"),
+        ("csf", "maze/square_a", {}, {"hindsight": True}, "--hindsight tries every skill, and csf has a continuum"),
         ("sd3", "maze/square_a", {}, {"episodes": 0}, "--episodes must be at least 1"),
         ("diayn", TOY, {}, {"goal_range": 1.0}, "does not give the position of the body"),
         ("diayn", TOY, {"env_position": (0, 1)}, {}, "give --range R"),

@@ -248,6 +248,11 @@ def test_bodies_are_compared_by_where_they_go(tmp_path):
         200_000,
     )
     assert [grid.name for grid in Locomotion().grids()] == ["locomotion-half_cheetah-200000", "locomotion-quadruped"]
+    (grid,) = Locomotion(envs=("walker",), methods=("sd3",), episodes=64, evaluate_every=50_000).grids()
+    assert grid.name == "locomotion-walker-64-episodes"
+    assert [(spec.config.evaluation.episodes, spec.config.evaluation.every) for spec in grid.specs] == [
+        (64, 50_000)
+    ] * 3
     names = ("policy_coverage", "total_coverage", "distance", "speed", "skill_accuracy")
     summaries = {name: summarise([2.0]) for name in names}
     curves = {name: (np.arange(2), np.zeros((1, 2))) for name in names}

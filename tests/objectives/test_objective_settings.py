@@ -46,7 +46,15 @@ FREE = {
     "skill_dim",
     "skill_width",
 }
-MAY_BE_ZERO = {"background", "bonus_weight", "constraint_weight", "history", "newest_fraction", "smallest_cluster"}
+MAY_BE_ZERO = {
+    "background",
+    "bonus_weight",
+    "constraint_weight",
+    "history",
+    "newest_fraction",
+    "smallest_cluster",
+    "standardize",
+}
 
 
 def ranges(method):
@@ -112,6 +120,7 @@ def test_defaults_are_in_their_ranges_and_what_is_below_them_is_refused(method):
     [
         SD3(layers=101),
         SD3(newest_fraction=1.1),
+        SD3(standardize=1.1),
         ProtoRL(tau=1.1),
         SD3(floor=float("nan")),
         SD3(latent_samples=2**31),

@@ -732,7 +732,7 @@ def test_routing_weights_are_shares_of_each_skill():
 
 
 def test_a_standardised_density_does_not_depend_on_the_unit_of_the_states():
-    objective, key = tiny(standardize=True), jax.random.key(0)
+    objective, key = tiny(standardize=1.0), jax.random.key(0)
 
     def after(scale, shift):
         batch = blobs(64)
@@ -743,8 +743,32 @@ def test_a_standardised_density_does_not_depend_on_the_unit_of_the_states():
     np.testing.assert_allclose(after(100.0, -7.0), after(1.0, 0.0), rtol=1e-2, atol=1e-2)
 
 
+def test_states_standardised_in_part_keep_that_power_of_their_scale():
+    scales, states = np.array([0.5, 8.0], np.float32), np.asarray(blobs(512).next_obs)
+    states = scales * (states - states.mean(axis=0)) / states.std(axis=0)
+    batch = experience(states, np.eye(SKILLS)[np.arange(512) % SKILLS])
+    for power in (0.25, 0.5, 1.0):
+        objective = tiny(standardize=power)
+        state = objective.update(objective.init(jax.random.key(0), SPEC), batch, jax.random.key(0))[0]
+        inputs = np.asarray(objective.model_input(state, jnp.asarray(states + 3.0)))
+        np.testing.assert_allclose(inputs.std(axis=0), scales ** (1 - power), rtol=1e-2)
+        np.testing.assert_allclose(inputs.mean(axis=0), 3.0 * scales**-power, rtol=1e-2)
+
+
+def test_a_background_has_the_scale_of_the_inputs():
+    objective, batch = tiny(standardize=0.5, background=0.99), blobs(512)
+    batch = batch._replace(next_obs=jnp.array([[0.5, 8.0]]) * batch.next_obs)
+    state = objective.update(objective.init(jax.random.key(0), SPEC), batch, jax.random.key(0))[0]
+    inputs = objective.model_input(state, batch.next_obs)
+    nothing = Evidence(jnp.full((512, SKILLS), -1e9), jnp.zeros((512, SKILLS)))
+    found = objective.log_density(state, inputs, nothing)[:, 0]
+    variance = np.var(np.asarray(inputs), axis=0) + VARIANCE
+    common = -0.5 * np.sum(np.asarray(inputs) ** 2 / variance + np.log(2 * np.pi * variance), axis=-1)
+    np.testing.assert_allclose(found, math.log(0.99) + common, rtol=2e-2, atol=2e-2)
+
+
 def test_moments_are_of_the_states_that_were_fitted_and_rewards_leave_them():
-    objective, batch = tiny(standardize=True), blobs(64)
+    objective, batch = tiny(standardize=1.0), blobs(64)
     state = objective.update(objective.init(jax.random.key(0), SPEC), batch, jax.random.key(0))[0]
     np.testing.assert_allclose(state.moments.mean, np.mean(batch.next_obs, axis=0), atol=1e-4)
     assert objective.reward(state, batch, jax.random.key(0))[0].moments is state.moments
@@ -787,7 +811,16 @@ def test_the_bonus_relative_to_its_running_mean_has_mean_one():
     assert state.bonus_moments.mean == pytest.approx(OWN_BONUS.mean(), rel=1e-3)
 
 
-@pytest.mark.parametrize("change", [{"standardize": True}, {"background": 0.1}])
+@pytest.mark.usefixtures("given_evidence")
+def test_the_bonus_relative_to_its_running_std_has_that_of_one():
+    settings = {"bonus_unit": "running-std", "exploration_ratio": 0.5}
+    state, reward, _ = rewards(tiny(**settings).init(jax.random.key(0), SPEC), **settings)
+    expected = DEVIATION_BY_HAND["elbo"] + 0.5 * OWN_BONUS / OWN_BONUS.std()
+    np.testing.assert_allclose(reward, expected, rtol=1e-3)
+    assert state.bonus_moments.mean == pytest.approx(OWN_BONUS.std(), rel=1e-3)
+
+
+@pytest.mark.parametrize("change", [{"standardize": 0.5}, {"background": 0.1}])
 def test_images_have_no_moments(change):
     with pytest.raises(UserError, match="vectors"):
         tiny(**change).init(jax.random.key(0), Spec((16, 16, 3), 2))

@@ -36,6 +36,9 @@ class GoalOptions:
     """Episodes of each goal; more than one is useful with --explore."""
     explore: bool = False
     """Sample actions from the policy instead of taking its mean action."""
+    hindsight: bool = False
+    """Try every discrete skill for every goal too, and measure the best one in hindsight: an upper bound of what
+    choosing one skill for each goal could reach."""
     seed: int = 0
     """Random seed of goals and episodes."""
     json: bool = False
@@ -64,6 +67,7 @@ def goals_command(arguments: list[str]) -> None:
         "within": options.within or None,
         "episodes": options.episodes,
         "explore": options.explore,
+        "hindsight": options.hindsight,
         "seed": options.seed,
     }
     found = each_possible(load_seeds(options.run), lambda run: (run, goals(run, **asked)))

@@ -3,7 +3,8 @@
 The protocol is that of Zheng et al., Can a MISL Fly? Analysis and Ingredients for Mutual Information Skill Learning,
 ICLR 2025, after Park et al., METRA, ICLR 2024: goals uniform in [−R, R]^p around the start, the mean action of the
 policy, and the skill z(s, g) chosen anew at every step ("adaptive") or once ("single"). In mazes the goals are the
-centres of all cells, and episodes begin at the fixed start of evaluations.
+centres of all cells, and episodes begin at the fixed start of evaluations. The best skill for each goal in hindsight
+bounds what any single choice of a discrete skill could reach.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from skillscape.training.run import Run
 
 Mode: TypeAlias = Literal["adaptive", "single"]
 MODES: tuple[Mode, ...] = ("adaptive", "single")
+HINDSIGHT = "hindsight"
 FILE = "goals.json"
 NUMBER = 50
 """Goals outside mazes."""
@@ -76,13 +78,13 @@ class GoalReaching:
     goals: list[list[float]]
     """Goal of each episode."""
     modes: Mapping[str, Reached]
-    """"adaptive" and "single"."""
+    """"adaptive" and "single"; "hindsight" too where it was asked for."""
     explore: bool = False
     """Whether actions were sampled, not the mean."""
 
     @property
     def measures(self) -> dict[str, float]:
-        """The measures of both modes: adaptive_hit_3, …"""
+        """The measures of all modes: adaptive_hit_3, …"""
         return {f"{mode}_{name}": value for mode, each in self.modes.items() for name, value in each.measures.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -107,6 +109,7 @@ def reach_goals(
     within: Sequence[float] | None = None,
     episodes: int = 1,
     explore: bool = False,
+    hindsight: bool = False,
     seed: int = 0,
 ) -> GoalReaching:
     """Send the newest policy of a pre-training to goals, in both modes.
@@ -114,12 +117,15 @@ def reach_goals(
     ``number``: how many goals, 50 by default; in mazes every cell's centre by default, else places drawn uniformly.
     ``goal_range``: R, for environments other than mazes, by default the environment's. ``within``: distances that count
     as reached, by default 3 and 1, in mazes 0.5. ``episodes``: of each goal. ``explore``: sample actions instead of
-    taking the mean. ``seed``: of the goals and of the episodes.
+    taking the mean. ``hindsight``: try every discrete skill for every goal and also measure the best one, which comes
+    within the first distance most often. ``seed``: of the goals and of the episodes.
     """
     config = replace(run.config, noise=0.0)
     objective, layout = _method(config), config.layout
     radii = tuple(within or (WITHIN if layout is None else WITHIN_IN_MAZES))
     _check(config, number, goal_range, radii, episodes)
+    if hindsight and objective.skills.count is None:
+        raise UserError(f"--hindsight tries every skill, and {objective.name} has a continuum here; leave it out.")
     reach = goal_range or config.family.goal_range(config.env)
     snapshot = run.snapshot()
     model = snapshot.objective
@@ -132,16 +138,26 @@ def reach_goals(
     count = len(layout.cells) if layout is not None and number is None else number or NUMBER
     envs = [config.host_env() for _ in range(count * episodes)]
     modes: dict[str, Reached] = {}
+
+    def observations() -> Float[np.ndarray, "n d"]:
+        return np.stack([_reset(env, seed + row) for row, env in enumerate(envs)])
+
     try:
         _check_goal_state(envs[0], config)
+        observations()
+        starts = np.stack([_position(env) for env in envs])
+        random = np.random.default_rng((_STREAM, seed))
+        places = _inside(layout, number, random) if layout is not None else _around(starts[:count], reach, random)
+        goals = np.tile(places, (episodes, 1))
         for mode in MODES:
-            obs = np.stack([_reset(env, seed + row) for row, env in enumerate(envs)])
-            starts = np.stack([_position(env) for env in envs])
-            random = np.random.default_rng((_STREAM, seed))
-            places = _inside(layout, number, random) if layout is not None else _around(starts[:count], reach, random)
-            goals = np.tile(places, (episodes, 1))
-            paths = _episodes(envs, agent, obs, goals, adaptive=mode == "adaptive", seed=seed)
+            paths = _episodes(envs, agent, observations(), goals, adaptive=mode == "adaptive", seed=seed)
             modes[mode] = _measured(paths, goals, radii, layout)
+        if hindsight:
+            attempts = [
+                _episodes(envs, _under(agent, skill), observations(), goals, adaptive=False, seed=seed)
+                for skill in np.asarray(objective.skills.all())
+            ]
+            modes[HINDSIGHT] = _measured(_best(attempts, goals, radii[0], episodes), goals, radii, layout)
     finally:
         for env in envs:
             env.close()
@@ -306,6 +322,32 @@ def _episodes(
             paths[row].append(_position(envs[row]))
             running[row] = not (step.terminated or step.truncated)
     return [np.stack(path) for path in paths]
+
+
+def _under(agent: _Agent, skill: Float[np.ndarray, " z"]) -> _Agent:
+    """The agent under one skill, whatever the goal."""
+    return agent._replace(choose=lambda obs, _: jnp.tile(jnp.asarray(skill), (len(obs), 1)))
+
+
+def _best(
+    attempts: Sequence[Sequence[Float[np.ndarray, "t p"]]],
+    goals: Float[np.ndarray, "n p"],
+    radius: float,
+    episodes: int,
+) -> list[Float[np.ndarray, "t p"]]:
+    """The paths of the skill that comes near a goal most often, of equals the one that ends nearest on average.
+
+    attempts: skill → episode; goals: every goal once, ``episodes`` times over.
+    """
+    away = [[np.linalg.norm(path - goal, axis=1) for path, goal in zip(each, goals, strict=True)] for each in attempts]
+    hits = np.array([[row.min() <= radius for row in each] for each in away])
+    ends = np.array([[row[-1] for row in each] for each in away])
+    by_goal = [values.reshape(len(attempts), episodes, -1).mean(axis=1) for values in (hits, -ends)]
+    best = [
+        max(range(len(attempts)), key=lambda skill: tuple(means[skill, goal] for means in by_goal))
+        for goal in range(by_goal[0].shape[1])
+    ]
+    return [attempts[best[row % len(best)]][row] for row in range(len(goals))]
 
 
 def _measured(

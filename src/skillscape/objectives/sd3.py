@@ -24,7 +24,7 @@ from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.skills import Discrete, Sphere
-from skillscape.stats import Moments
+from skillscape.stats import Moments, variance_share
 from skillscape.types import Experience, Metrics, RandomKey, Spec
 
 
@@ -44,12 +44,7 @@ class SD3State(NamedTuple):
     moments: Moments | None
     """Of all states that the density was fitted on."""
     bonus_moments: Moments | None
-    """Of the KL in all rewards."""
-
-
-def _variance_share(term: Float[Array, " n"], total: Float[Array, " n"]) -> Float[Array, ""]:
-    """Cov(term, total) / Var(total): the shares of all terms of a sum are one together."""
-    return jnp.mean((term - jnp.mean(term)) * (total - jnp.mean(total))) / jnp.maximum(jnp.var(total), 1e-12)
+    """Of the KL in all rewards, or of its standard deviation in each batch of them."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +75,8 @@ class SD3(Objective[SD3State]):
     """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
     """Samples of the latent h averaged in a reward; 0 uses the posterior mean, which adds no noise."""
-    bonus_unit: Literal["nats", "running-mean"] = "running-mean"
-    """Unit of the KL in r_exp: nats (the paper), or its own mean over the run so far."""
+    bonus_unit: Literal["nats", "running-mean", "running-std"] = "running-mean"
+    """Unit of the KL in r_exp: nats (the paper), or its running mean, or that of its standard deviation in a batch."""
     floor: float | None = -1.0
     """Lower clip of r_sd3; None does not clip, so crossing another skill's region is penalised without bound."""
     reward_scale: float = 1.0
@@ -103,8 +98,9 @@ class SD3(Objective[SD3State]):
     """Dimension of the VAE's latent h."""
     decoder_variance: Annotated[float, POSITIVE] = 0.1
     """Decoder variance σ² of P(s|h,z), the resolution of the density; for images in units of (range / 32)²."""
-    standardize: bool = False
-    """Model the density of states standardised by their running mean and standard deviation; vectors only."""
+    standardize: Annotated[float, FRACTION] = 0.0
+    """Power p in [0, 1] of the running standard deviation by which the density model divides states: 0 models raw
+    states, 1 standardised ones; between them entries of large scale, such as velocities, count more. Vectors only."""
     background: Annotated[float, NON_NEGATIVE, Range("at most 0.99", high=0.99)] = 0.0
     """Weight ε of a Gaussian d_0 of all states in each density, log((1 − ε) d_z + ε d_0), below 1; vectors only."""
 
@@ -170,11 +166,9 @@ class SD3(Objective[SD3State]):
         )
 
     def _calibrated(self) -> Self:
-        """The same for states of bodies: densities that are not overconfident, and a bonus of mean two."""
-        exploring = replace(
-            self, exploration_ratio=0.04, bonus_scale=50.0, bonus_unit="running-mean", learning_rate=1e-3
-        )
-        return replace(exploring, latent_samples=0, decoder_variance=1.0, standardize=True, background=0.1)
+        """The same for states of bodies: densities that are not overconfident, and a bonus with a std of 0.9."""
+        weighed = replace(self, exploration_ratio=0.04, bonus_scale=22.5, bonus_unit="running-std", latent_samples=0)
+        return replace(weighed, learning_rate=1e-3, decoder_variance=1.0, standardize=0.5, background=0.1)
 
     @property
     def skills(self) -> Discrete | Sphere:
@@ -231,20 +225,27 @@ class SD3(Objective[SD3State]):
         """States as the density model reads them."""
         if state.moments is None or not self.standardize:
             return obs
-        return state.moments.normalise(obs, clip=math.inf)
+        kept = jnp.sqrt(self._input_variance(state.moments))
+        return state.moments.normalise(obs, clip=math.inf) * kept[None]
+
+    def _input_variance(self, moments: Moments) -> Float[Array, "*d"]:
+        """The variance of the density model's inputs, if ``standardize`` is on; their mean is zero."""
+        return jnp.maximum(moments.variance, 0.01) ** (1 - self.standardize)
 
     def log_density(self, state: SD3State, inputs: Shaped[Array, "n ..."], evidence: Evidence) -> Float[Array, "n ..."]:
-        """log d_z(s) from the evidence, or the density of standardised states; inputs: ``model_input(s)``.
+        """log d_z of ``inputs``, ``model_input(s)``, from their evidence.
 
         With a ``background`` it is log((1 − ε) d_z + ε d_0): far from all that was fitted, all skills tie. d_0 has the
-        running mean of all states, and their variances plus σ², since the model sees no detail below that.
+        running mean of all inputs, and their variances plus σ², since the model sees no detail below that.
         """
         log_density = evidence.bound if self.density == "elbo" else evidence.log_likelihood
         if state.moments is None or not self.background:
             return log_density
-        moments = Moments.create(inputs.shape[1:]) if self.standardize else state.moments
-        variance = moments.variance + self.decoder_variance
-        terms = (inputs - moments.mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
+        mean, variance = state.moments.mean, state.moments.variance
+        if self.standardize:
+            mean, variance = jnp.zeros_like(mean), self._input_variance(state.moments)
+        variance += self.decoder_variance
+        terms = (inputs - mean[None]) ** 2 / variance[None] + jnp.log(2 * math.pi * variance)[None]
         common = -0.5 * jnp.sum(terms, axis=-1).reshape(-1, *[1] * (log_density.ndim - 1))
         return jnp.logaddexp(log_density + math.log1p(-self.background), common + math.log(self.background))
 
@@ -327,17 +328,18 @@ class SD3(Objective[SD3State]):
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
         weighted = self.exploration_ratio * self.bonus_scale * bonus
         if state.bonus_moments is not None:
-            moments = state.bonus_moments.include(jax.lax.stop_gradient(bonus))
+            unit = bonus if self.bonus_unit == "running-mean" else jnp.std(bonus, keepdims=True)
+            moments = state.bonus_moments.include(jax.lax.stop_gradient(unit))
             state, weighted = state._replace(bonus_moments=moments), weighted / jnp.maximum(moments.mean, 1e-6)
         total = floored + weighted
         metrics = {
             "density_deviation": jnp.mean(deviation),
             "density_deviation_std": jnp.std(deviation),
             "density_deviation_floored": jnp.mean(floored - deviation > 0),
-            "density_deviation_share": _variance_share(floored, total),
+            "density_deviation_share": variance_share(floored, total),
             "bonus": jnp.mean(bonus),
             "bonus_std": jnp.std(bonus),
-            "bonus_share": _variance_share(weighted, total),
+            "bonus_share": variance_share(weighted, total),
         }
         return state._replace(history=self._remember(state.history, batch)), self.reward_scale * total, metrics
 

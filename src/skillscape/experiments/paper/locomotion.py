@@ -1,6 +1,6 @@
 """Skills of bodies without a task, as METRA's line of work compares them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, final
 
 from typing_extensions import Doc
@@ -27,11 +27,25 @@ class Locomotion(Comparison):
         "quadruped",
     )
     methods: Methods = ()
+    episodes: Annotated[
+        int | None,
+        Doc(
+            "Episodes of an evaluation, divided equally among the skills; the preset's if not given. Four of each "
+            "skill give a column of accuracy."
+        ),
+    ] = None
+    evaluate_every: Annotated[
+        int | None, Doc("Environment steps between two evaluations; the preset's if not given.")
+    ] = None
 
     def grids(self) -> list[Grid]:
         """One comparison for each body."""
         columns = [column(method) for method in selected(self.methods, METHODS)]
-        return [self.grid(f"locomotion-{env.replace('/', '-')}", env, columns) for env in self.envs]
+        words = [] if self.episodes is None else [f"{self.episodes}-episodes"]
+        asked = {"episodes": self.episodes, "every": self.evaluate_every}
+        evaluation = tuple((name, value) for name, value in asked.items() if value is not None)
+        names = {env: "-".join(["locomotion", env.replace("/", "-"), *words]) for env in self.envs}
+        return [replace(self.grid(name, env, columns), evaluation=evaluation) for env, name in names.items()]
 
     def subject(self) -> Subject:
         """Where bodies go."""
