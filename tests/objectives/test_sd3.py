@@ -15,7 +15,8 @@ from skillscape.objectives import cvae
 from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
 from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward
-from skillscape.objectives.sd3 import SD3, History
+from skillscape.objectives.history import History
+from skillscape.objectives.sd3 import SD3
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -832,15 +833,7 @@ def test_settings_that_are_off_leave_no_trace_in_the_state():
     assert state.bonus_moments is None
 
 
-# The history of scored states.
-
-
-def remembering(batches, **changes):
-    objective = tiny(architecture="plain", **changes)
-    history = objective.init(jax.random.key(0), SPEC).history
-    for batch in batches:
-        history = objective._remember(history, batch)
-    return history
+# The history of scored states
 
 
 def numbered(*numbers):
@@ -848,60 +841,19 @@ def numbered(*numbers):
     return experience(np.asarray(numbers)[:, None].repeat(2, axis=1), np.eye(SKILLS)[np.asarray(numbers) % SKILLS])
 
 
-def test_history_is_newest_first_and_the_oldest_fall_off():
-    history = remembering([numbered(1, 2), numbered(3, 4), numbered(5, 6)], history=5)
-    np.testing.assert_array_equal(history.obs[:, 0], [5, 6, 3, 4, 1])
-    np.testing.assert_array_equal(jnp.argmax(history.skill, axis=-1), np.asarray([5, 6, 3, 4, 1]) % SKILLS)
-
-
-def test_history_counts_its_rows_up_to_its_size():
-    filled = [int(remembering([numbered(1, 2)] * times, history=5).filled) for times in range(4)]
-    assert filled == [0, 2, 4, 5]
-
-
 def test_rewards_push_the_next_states_into_the_history(monkeypatch):
     table = Evidence(jnp.zeros((2, SKILLS)), jnp.zeros((2, SKILLS)))
     monkeypatch.setattr(SD3, "evidence_of_all_skills", lambda *_: table)
-    objective = tiny(architecture="plain", history=5)
-    state = fresh("plain")._replace(history=remembering([], history=5))
-    state, _, _ = objective.reward(state, numbered(1, 2), jax.random.key(0))
+    state = fresh("plain")._replace(history=History.create(5, (2,), SKILLS))
+    state, _, _ = tiny(architecture="plain", history=5).reward(state, numbered(1, 2), jax.random.key(0))
     np.testing.assert_array_equal(state.history.obs[:2, 0], [1, 2])
     assert state.history.filled == 2
 
 
-def fitting_rows(newest_fraction, filled, rows=2000):
-    objective = tiny(history=8, newest_fraction=newest_fraction)
-    history = History(numbered(*range(10, 18)).next_obs, numbered(*range(10, 18)).skill, jnp.asarray(filled, jnp.int32))
-    states, skills = objective._fitting_batch(history, numbered(*[1] * rows), jax.random.key(0))
-    return np.asarray(states[:, 0]), np.argmax(skills, axis=-1)
-
-
-@pytest.mark.parametrize("newest_fraction", [0.0, 0.3, 0.8, 1.0])
-def test_the_asked_share_of_a_fitting_batch_is_old(newest_fraction):
-    states, _ = fitting_rows(newest_fraction, filled=8)
-    assert np.mean(states >= 10) == pytest.approx(1 - newest_fraction, abs=0.03)
-
-
-def test_old_rows_are_drawn_evenly_with_their_skills():
-    states, skills = fitting_rows(0.0, filled=8)
-    np.testing.assert_array_equal(states % SKILLS, skills)
-    np.testing.assert_allclose([np.mean(states == number) for number in range(10, 18)], 1 / 8, atol=0.03)
-
-
-def test_rows_that_were_never_filled_are_not_drawn():
-    states, _ = fitting_rows(0.0, filled=3)
-    assert set(states) == {10, 11, 12}
-
-
-def test_an_empty_history_leaves_the_newest_batch():
-    states, _ = fitting_rows(0.0, filled=0)
-    assert set(states) == {1}
-
-
 def test_an_update_fits_the_history():
-    objective = tiny(architecture="plain", history=8, newest_fraction=0.0)
-    update = jax.jit(objective.update)
-    state = fresh("plain")._replace(history=remembering([blobs(8)], history=8))
+    update = jax.jit(tiny(architecture="plain", history=8, newest_fraction=0.0).update)
+    history, states = History.create(8, (2,), SKILLS), blobs(8)
+    state = fresh("plain")._replace(history=history.include(states.next_obs, states.skill))
     first, second = (
         update(state, batch, jax.random.key(0))[1]["model_loss"] for batch in (blobs(16), numbered(*[9] * 16))
     )

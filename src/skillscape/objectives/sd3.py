@@ -12,28 +12,21 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
-from skillscape.conv import is_image, preprocess
+from skillscape.conv import is_image
 from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
 from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
 from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, deviation_under_each
-from skillscape.objectives.encoders import ObsEncoder, coarse_target_size, empty_states, to_storage
+from skillscape.objectives.encoders import ObsEncoder, coarse_target_size
+from skillscape.objectives.history import History
 from skillscape.optim import TrainState, adam, gradient_step
 from skillscape.ranges import FRACTION, NON_NEGATIVE, POSITIVE, Range
 from skillscape.skills import Discrete, Sphere
 from skillscape.stats import Moments, variance_share
 from skillscape.types import Experience, Metrics, RandomKey, Spec
-
-
-class History(NamedTuple):
-    """Recently rewarded states and their skills, newest first, images as bytes; ``filled``: rows in use."""
-
-    obs: Shaped[Array, "rows ..."]
-    skill: Float[Array, "rows z"]
-    filled: Int[Array, ""]
 
 
 class SD3State(NamedTuple):
@@ -200,11 +193,7 @@ class SD3(Objective[SD3State]):
             variance=self.decoder_variance,
             unit=PIXEL_UNIT if is_image(spec.obs_shape) else 1.0,
         )
-        history = History(
-            empty_states(self.history, spec.obs_shape),
-            jnp.zeros((self.history, self.skills.width)),
-            jnp.asarray(0, jnp.int32),
-        )
+        history = History.create(self.history, spec.obs_shape, self.skills.width)
         moments = Moments.create(spec.obs_shape) if self.standardize or self.background else None
         bonus_moments = None if self.bonus_unit == "nats" else Moments.create()
         return SD3State(TrainState.create(self._transform, model), history, moments, bonus_moments)
@@ -258,23 +247,6 @@ class SD3(Objective[SD3State]):
         """The bound's terms of every state under every skill, [n, k], in one pass."""
         return model.evidence_of_each(obs, self.skills.all(), self._noise(key))
 
-    def _fitting_batch(
-        self, history: History, batch: Experience, key: RandomKey
-    ) -> tuple[Float[Array, "n ..."], Float[Array, "n z"]]:
-        """The newest states, some of them replaced by states of the history; images preprocessed."""
-        obs, skill = preprocess(batch.next_obs), batch.skill
-        if not self.history:
-            return obs, skill
-        rows = obs.shape[0]
-        index_key, choice_key = jax.random.split(key)
-        index = jax.random.randint(index_key, (rows,), 0, jnp.maximum(history.filled, 1))
-        is_old = (jax.random.uniform(choice_key, (rows, 1)) > self.newest_fraction) & (history.filled > 0)
-        old = preprocess(history.obs[index])
-        return (
-            jnp.where(is_old.reshape(rows, *[1] * (obs.ndim - 1)), old, obs),
-            jnp.where(is_old, history.skill[index], skill),
-        )
-
     def update(self, state: SD3State, batch: Experience, key: RandomKey) -> tuple[SD3State, Metrics]:
         """``fitting_steps`` gradient steps on the negative ELBO (Eq. 3) of the states under their own skill."""
         if state.moments is not None:
@@ -282,7 +254,7 @@ class SD3(Objective[SD3State]):
 
         def step(model: TrainState[ConditionalVAE], key: RandomKey) -> tuple[TrainState[ConditionalVAE], Metrics]:
             data_key, noise_key = jax.random.split(key)
-            obs, skill = self._fitting_batch(state.history, batch, data_key)
+            obs, skill = state.history.mixed_into(batch.next_obs, batch.skill, self.newest_fraction, data_key)
             obs = self.model_input(state, obs)
             noise = jax.random.normal(noise_key, (obs.shape[0], 1, self.latent_dim))
 
@@ -341,16 +313,8 @@ class SD3(Objective[SD3State]):
             "bonus_std": jnp.std(bonus),
             "bonus_share": variance_share(weighted, total),
         }
-        return state._replace(history=self._remember(state.history, batch)), self.reward_scale * total, metrics
-
-    def _remember(self, history: History, batch: Experience) -> History:
-        """Add the batch to the history and drop the oldest rows."""
-        if not self.history:
-            return history
-        newest = jax.vmap(to_storage)(jax.lax.stop_gradient(batch.next_obs))
-        obs = jnp.concatenate([newest, history.obs])[: self.history]
-        skill = jnp.concatenate([batch.skill, history.skill])[: self.history]
-        return History(obs, skill, jnp.minimum(history.filled + batch.skill.shape[0], self.history))
+        history = state.history.include(batch.next_obs, batch.skill)
+        return state._replace(history=history), self.reward_scale * total, metrics
 
     def score_skills(self, state: SD3State, obs: Shaped[Array, "n ..."]) -> Float[Array, "n k"]:
         """log d_z(s) of every skill, or of the ten draws of a continuum that evaluations roll out; always the same."""
