@@ -1,6 +1,7 @@
 """SD3: its two theorems, its identities, and what must not happen in its density model."""
 
 import math
+from dataclasses import replace
 from functools import cache, partial
 
 import equinox as eqx
@@ -14,7 +15,7 @@ from skillscape.errors import UserError
 from skillscape.objectives import cvae
 from skillscape.objectives.cvae import ConditionalVAE, Evidence
 from skillscape.objectives.dads import DADS
-from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward
+from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, posterior
 from skillscape.objectives.history import History
 from skillscape.objectives.sd3 import SD3
 from skillscape.types import Experience, Spec
@@ -210,6 +211,16 @@ def test_draws_that_are_the_other_skills_give_the_discrete_reward(weight):
     np.testing.assert_allclose(found, deviation_reward(log_density, skill, weight), rtol=1e-5, atol=1e-5)
 
 
+def test_the_posterior_is_the_share_of_the_own_density():
+    log_density = jax.random.normal(jax.random.key(0), (20, 5)) * 4
+    skill = jnp.eye(5)[jnp.arange(20) % 5]
+    shares = jnp.sum(jax.nn.softmax(log_density, axis=-1) * skill, axis=-1)
+    np.testing.assert_allclose(posterior(deviation_reward(log_density, skill, 1.0), 5), shares, rtol=1e-4)
+    own, others = log_density[:, 0], log_density[:, 1:]
+    found = posterior(continuous_deviation_reward(own, others, 5, 1.0), 5)
+    np.testing.assert_allclose(found, jax.nn.softmax(log_density, axis=-1)[:, 0], rtol=1e-4)
+
+
 SPREAD, DRAWS = 0.35, 4000
 
 
@@ -285,6 +296,18 @@ def test_rewards_on_a_sphere_prefer_where_the_skill_points():
     )
     assert jnp.mean(own) > 0.8
     assert jnp.mean(foreign) < -1
+
+
+def test_a_weighted_bonus_on_a_sphere_counts_where_the_skill_points():
+    objective, state = trained_on_a_circle()
+    skill = objective.skills.sample(jax.random.key(3), 64)
+
+    def bonus(kind, place):
+        batch = experience(2 * place, skill)
+        return replace(objective, bonus=kind).reward(state, batch, jax.random.key(0))[2]["bonus"]
+
+    assert 0 < bonus("posterior", skill) < bonus("own", skill)
+    assert bonus("posterior", -skill) < 0.05 * bonus("posterior", skill)
 
 
 def test_the_skill_for_a_goal_on_a_sphere_points_to_it():
@@ -634,9 +657,16 @@ def test_the_density_is_the_bound_or_the_likelihood_alone(density):
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND[density], rtol=1e-4)
 
 
-@pytest.mark.parametrize(("bonus", "expected"), [("own", OWN_BONUS), ("mean", DIVERGENCE.mean(axis=-1))])
+DENSITY = np.exp(LIKELIHOOD - DIVERGENCE)
+POSTERIOR = DENSITY[np.arange(3), OWN] / DENSITY.sum(axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("bonus", "expected"),
+    [("own", OWN_BONUS), ("mean", DIVERGENCE.mean(axis=-1)), ("posterior", OWN_BONUS * POSTERIOR)],
+)
 @pytest.mark.usefixtures("given_evidence")
-def test_the_bonus_is_the_divergence_of_the_own_skill_or_of_all(bonus, expected):
+def test_the_bonus_is_the_divergence_of_the_own_skill_plain_or_weighted_or_that_of_all(bonus, expected):
     _, reward, _ = rewards(bonus=bonus, exploration_ratio=0.7)
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.7 * expected, rtol=1e-4)
 
@@ -863,7 +893,7 @@ def test_an_update_fits_the_history():
 # Diagnosis of the density at an evaluation
 
 
-@pytest.mark.parametrize("bonus", ["own", "mean"])
+@pytest.mark.parametrize("bonus", ["own", "mean", "posterior"])
 def test_a_diagnosis_is_the_mean_of_both_rewards_under_own_and_other_skills(bonus):
     objective, batch = tiny(bonus=bonus), blobs(64)
     state = fresh()._replace(model=fresh().model._replace(params=trained()))

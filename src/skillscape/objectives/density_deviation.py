@@ -24,6 +24,11 @@ def deviation_under_each(log_density: Float[Array, "n k"], weight: float) -> Flo
     return jax.vmap(lambda row: deviation_reward(jnp.broadcast_to(row, skills.shape), skills, weight))(log_density)
 
 
+def posterior(deviation: Float[Array, "*n"], number: int) -> Float[Array, "*n"]:
+    """p(z|s) = d_z / Σₖ dₖ from r_sd3 with λ = 1; of a continuum, that of the own share 1/n of the prior."""
+    return jnp.exp(deviation) / number
+
+
 def continuous_deviation_reward(
     own: Float[Array, " n"], others: Float[Array, "n k"], number: int, weight: float
 ) -> Float[Array, " n"]:

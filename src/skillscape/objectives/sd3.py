@@ -19,7 +19,12 @@ from skillscape.errors import UserError
 from skillscape.nets import Conditional, ConditionalMLP, Linear, SoftModular
 from skillscape.objectives.base import LearningRate, Objective, Scale, SkillCount, SkillSteps
 from skillscape.objectives.cvae import PIXEL_UNIT, ConditionalVAE, Evidence
-from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, deviation_under_each
+from skillscape.objectives.density_deviation import (
+    continuous_deviation_reward,
+    deviation_reward,
+    deviation_under_each,
+    posterior,
+)
 from skillscape.objectives.encoders import ObsEncoder, coarse_target_size
 from skillscape.objectives.history import History
 from skillscape.optim import TrainState, adam, gradient_step
@@ -62,8 +67,9 @@ class SD3(Objective[SD3State]):
     """Exploration ratio α, the weight of the KL bonus r_exp within a skill."""
     density: Literal["elbo", "reconstruction"] = "elbo"
     """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
-    bonus: Literal["own", "mean"] = "own"
-    """Exploration bonus r_exp: the KL under the own skill (the paper), or its mean over skills (the authors' code)."""
+    bonus: Literal["own", "mean", "posterior"] = "own"
+    """Exploration bonus r_exp: the KL under the own skill (the paper), its mean over skills (the authors' code), or the
+    own KL times the posterior p(z|s) ∝ d_z(s), which pays for exploring where the skill is recognised."""
     bonus_scale: float = 31.25
     """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
@@ -276,21 +282,29 @@ class SD3(Objective[SD3State]):
     def _terms(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """r_sd3(s', z), and the KL of the own skill or its mean over all, or over the draws that stand for them."""
+        """r_sd3(s', z) and r_exp(s', z); means over all skills are over the draws that stand for a continuum."""
         model, obs = state.model.params, self.model_input(state, batch.next_obs)
         if self.skill_kind == "discrete":
             evidence = self.evidence_of_all_skills(model, obs, key)
             log_density = self.log_density(state, obs, evidence)
-            deviation = deviation_reward(log_density, batch.skill, self.deviation_weight)
-            own = jnp.sum(evidence.divergence * batch.skill, axis=-1)
-            return deviation, own if self.bonus == "own" else jnp.mean(evidence.divergence, axis=-1)
-        draw_key, noise_key = jax.random.split(key)
-        draws, noise = self.skills.sample(draw_key, self.skill_draws), self._noise(noise_key)
-        mine = jax.vmap(model.evidence, (0, 0, None))(obs, batch.skill, noise)
-        others = model.evidence_of_each(obs, draws, noise)
-        densities = self.log_density(state, obs, mine), self.log_density(state, obs, others)
-        deviation = continuous_deviation_reward(*densities, self.number_of_skills, self.deviation_weight)
-        return deviation, mine.divergence if self.bonus == "own" else jnp.mean(others.divergence, axis=-1)
+            deviation, unweighted = (
+                deviation_reward(log_density, batch.skill, weight) for weight in (self.deviation_weight, 1.0)
+            )
+            own, mean = jnp.sum(evidence.divergence * batch.skill, axis=-1), jnp.mean(evidence.divergence, axis=-1)
+        else:
+            draw_key, noise_key = jax.random.split(key)
+            draws, noise = self.skills.sample(draw_key, self.skill_draws), self._noise(noise_key)
+            mine = jax.vmap(model.evidence, (0, 0, None))(obs, batch.skill, noise)
+            others = model.evidence_of_each(obs, draws, noise)
+            densities = self.log_density(state, obs, mine), self.log_density(state, obs, others)
+            deviation, unweighted = (
+                continuous_deviation_reward(*densities, self.number_of_skills, weight)
+                for weight in (self.deviation_weight, 1.0)
+            )
+            own, mean = mine.divergence, jnp.mean(others.divergence, axis=-1)
+        if self.bonus == "posterior":
+            return deviation, own * posterior(unweighted, self.number_of_skills)
+        return deviation, own if self.bonus == "own" else mean
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
@@ -337,18 +351,22 @@ class SD3(Objective[SD3State]):
     def diagnose(
         self, state: SD3State, obs: Shaped[Array, "n ..."], skill: Float[Array, "n z"], random: Shaped[Array, "m ..."]
     ) -> Metrics:
-        """Means of r_sd3 and of the KL: of visited states under their own skill and the others, of random walks.
+        """Means of r_sd3 and r_exp: of visited states under their own skill and the others, of random walks.
 
-        r_sd3 is before its floor, the KL in nats before α. Random walks count under every skill. For one-hot skills.
+        r_sd3 is before its floor, r_exp in nats before α. Random walks count under every skill. For one-hot skills.
         """
 
         def terms(obs: Shaped[Array, "n ..."]) -> dict[str, Float[Array, "n k"]]:
             inputs = self.model_input(state, obs)
             evidence = self.evidence_of_all_skills(state.model.params, inputs, jax.random.key(0))
             density = self.log_density(state, inputs, evidence)
+            deviation = deviation_under_each(density, self.deviation_weight)
             kl = evidence.divergence
-            kl = kl if self.bonus == "own" else jnp.broadcast_to(jnp.mean(kl, axis=-1, keepdims=True), kl.shape)
-            return {"density_deviation": deviation_under_each(density, self.deviation_weight), "bonus": kl}
+            if self.bonus == "mean":
+                kl = jnp.broadcast_to(jnp.mean(kl, axis=-1, keepdims=True), kl.shape)
+            elif self.bonus == "posterior":
+                kl *= posterior(deviation_under_each(density, 1.0), self.number_of_skills)
+            return {"density_deviation": deviation, "bonus": kl}
 
         at_random = terms(random)
         means: Metrics = {}
