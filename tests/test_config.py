@@ -167,6 +167,11 @@ def test_what_is_not_registered_is_neither_imported_nor_guessed(tmp_path, monkey
     assert "mine" not in sys.modules
 
 
+def test_the_environment_of_a_family_that_is_not_registered_is_called_that():
+    with pytest.raises(UserError, match=r"names the environment 'plane', which is not registered; .* --plugin"):
+        RunConfig.from_json(changed(None, "env", "plane"))
+
+
 # What cannot be trained
 
 

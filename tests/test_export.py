@@ -191,7 +191,7 @@ def test_what_cannot_be_exported_is_refused(trained, tmp_path, monkeypatch):
         export_run(trained / "export", tmp_path / "out")
     with pytest.raises(UserError, match="overlaps the run"):
         export_run(trained / "run", trained / "run" / "export")
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="exists already; add --force"):
         export_run(trained / "run", trained / "export")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="zoo/ names the runs of the package"):

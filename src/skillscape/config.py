@@ -10,7 +10,7 @@ from skillscape.backbones.base import Backbone, TooShort, VectorBackbone
 from skillscape.config_io import as_json, from_fields, plain
 from skillscape.envs.base import EnvFamily, HostEnv, JaxEnv
 from skillscape.envs.mazes.layouts import Layout
-from skillscape.envs.registry import family_of, host_env, make_env
+from skillscape.envs.registry import families, family_of, host_env, make_env
 from skillscape.errors import UserError
 from skillscape.objectives.base import Objective
 from skillscape.objectives.extrinsic import Extrinsic
@@ -262,7 +262,10 @@ class RunConfig:
             "objective": None if objective is None else _rebuilt(objectives.registry(), objective, "method"),
             "backbone": _rebuilt(backbones.registry(), values["backbone"], "backbone"),
         }
-        return from_fields(RunConfig, {**plain, **built})
+        config = from_fields(RunConfig, {**plain, **built})
+        if not any(family.owns(config.env) for family in families().values()):
+            raise UserError(_absent("environment", config.env))
+        return config
 
 
 def flag_at_most(short: TooShort) -> str:
@@ -278,8 +281,12 @@ def _rebuilt(known: Mapping[str, type[Part]], values: Mapping[str, Any], what: s
     settings = dict(values)
     name = settings.pop("name")
     if name not in known:
-        raise UserError(
-            f"config.json names the {what} {name!r}, which is not registered; install the package it is from, or name "
-            "its module with --plugin."
-        )
+        raise UserError(_absent(what, name))
     return from_fields(known[name], settings)
+
+
+def _absent(what: str, name: str) -> str:
+    return (
+        f"config.json names the {what} {name!r}, which is not registered; install the package it is from, or name its "
+        "module with --plugin."
+    )

@@ -41,7 +41,7 @@ def export_run(source: str | Path | Run, out: str | Path, *, model: bool = True,
     """
     run, folder = source if isinstance(source, Run) else Run(source), Path(out)
     _check(run, folder)
-    check_free(folder, force=force)
+    check_free(folder, force=force, resumable=False)
     temporary = folder.with_name(f".{folder.name}.partial")
     with writing_to(folder, "choose another folder"):
         shutil.rmtree(temporary, ignore_errors=True)

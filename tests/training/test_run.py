@@ -127,7 +127,6 @@ def changed(folder, part, name, value):
         ("evaluation", "episodes", -1),
         ("evaluation", "episodes", 10**9),
         ("evaluation", "every", 0),
-        (None, "env", "mase/square_a"),
         (None, "steps", 10**20),
         (None, "steps", 0),
         (None, "seed", -1),

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tyro._errors import on_parse_error
+
 from skillscape.cli.control import control_command
 from skillscape.cli.evaluate import evaluate_command, plot_command
 from skillscape.cli.goals import goals_command
 from skillscape.cli.info import backbones_command, doctor_command, envs_command, methods_command
+from skillscape.cli.mistakes import UnknownOption, explained, refuse
 from skillscape.cli.plugins import load_plugins
 from skillscape.cli.report import report_command
 from skillscape.cli.reproduce import reproduce_command
@@ -59,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [argument for argument in given if argument != DEBUG]
     try:
         given = load_plugins(given)
-        with _notices_printed() as left_out:
+        with _notices_printed() as left_out, on_parse_error(refuse):
             _dispatch(given)
         if left_out:
             sys.exit(2)
@@ -67,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"skillscape: {error}", file=sys.stderr)
         if debug and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
+        sys.exit(2)
+    except UnknownOption as unknown:
+        print(f"skillscape: {explained(unknown, lambda: _dispatch([*given, '--help']))}", file=sys.stderr)
         sys.exit(2)
     except Interrupted:
         # `reproduce` resumes by itself; a single run needs --resume, so that nothing is overwritten by mistake.

@@ -315,16 +315,15 @@ def selected_skill(run: Run, state: RunState, trajectories: Sequence[Trajectory]
     return config.strategy.select(config.backbone, state.agent, config.reward.skills, trajectories, infer)
 
 
-def check_free(folder: Path, *, force: bool) -> None:
+def check_free(folder: Path, *, force: bool, resumable: bool = True) -> None:
     """Refuse a folder that is not empty, unless it holds a run and ``force`` deletes it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} is not empty and not a run of skillscape; choose another --out.")
     if not force:
-        raise UserError(
-            f"{folder} exists already; add --resume (resume=True) to continue it or --force (force=True) to replace it."
-        )
+        resume = "--resume (resume=True) to continue it or " if resumable else ""
+        raise UserError(f"{folder} exists already; add {resume}--force (force=True) to replace it.")
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -334,7 +333,7 @@ def run_folders(folder: Path) -> list[Path]:
         return [folder]
     seeds = seed_folders(folder)
     if not seeds:
-        reason = "holds no run" if folder.is_dir() else "does not exist"
+        reason = "holds no run" if folder.is_dir() else "is no folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
     return seeds
 
