@@ -44,7 +44,7 @@ from skillscape.cli import main
         ("pretrain sd3 --backbone.hidden a b", "--backbone.hidden takes whole numbers: it cannot be 'a', 'b'."),
         (
             "pretrain sd3 --objective.bonus meen",
-            "--objective.bonus cannot be 'meen': did you mean 'mean'? It takes own, mean.",
+            "--objective.bonus cannot be 'meen': did you mean 'mean'? It takes own, mean, posterior.",
         ),
     ],
 )
