@@ -44,6 +44,7 @@ bench: install  ## measure speed, as ratios within one run; writes benchmarks/*.
 	$(BIN)/python benchmarks/pixels.py
 	$(BIN)/python benchmarks/rendering.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/compile.py
 
 install: $(VENV)/.installed
 

@@ -1,12 +1,16 @@
-"""Memory of the programs that train, by XLA's own analysis: nothing is run. Writes benchmarks/memory.json.
+"""Memory of the programs that train, and peak resident memory of short runs. Writes benchmarks/memory.json.
 
-`python benchmarks/memory.py [PROGRAM …]` compiles for the device of this machine, and measures all programs if none is
-named. Convolutions are compiled as on a GPU. State and batch have the same size on every device; scratch space belongs
-to the compiler of the device.
+`python benchmarks/memory.py [NAME …]` measures all programs and runs if none is named. Programs are compiled for the
+device of this machine and analysed by XLA, not run. Convolutions are compiled as on a GPU. State and batch have the
+same size on every device; scratch space belongs to the compiler of the device. Runs start with an empty compilation
+cache, in processes of their own.
 """
 
 import json
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -49,6 +53,13 @@ PROGRAMS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
         for method in ("diayn", "sd3")
     },
 }
+RUNS = {
+    "maze default, PPO, SD3": ("--env", "maze/square_a", "--steps", "25000"),
+    "walker compact, DDPG, SD3": ("--env", "walker", "--preset", "compact", "--steps", "5000"),
+    "half_cheetah compact, SAC, SD3": ("--env", "half_cheetah", "--preset", "compact", "--steps", "5000"),
+    "walker-pixels laptop, Dreamer, SD3": ("--env", "walker-pixels", "--preset", "laptop", "--steps", "3000"),
+}
+"""Arguments of `skillscape pretrain sd3` for at least a hundred updates, with an evaluation before and after them."""
 
 
 def megabytes(tree: Any) -> float:  # noqa: ANN401  any pytree of arrays
@@ -68,15 +79,30 @@ def measured(make: Callable[[], tuple[Any, Any, Any]]) -> dict[str, float]:
     }
 
 
+def peak(arguments: tuple[str, ...]) -> float:
+    """Peak resident memory of a run in megabytes, mapped replay files included."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "skillscape", "pretrain", "sd3", *arguments, "--out", f"{folder}/run"]
+        environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": "", "XDG_CACHE_HOME": f"{folder}/cache"}
+        training = subprocess.Popen(command, env=environment)
+        _, status, usage = os.wait4(training.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(command)} failed")
+    return usage.ru_maxrss / 1024
+
+
 def main() -> None:
-    """Compile, store, show."""
+    """Compile, run, store, show."""
     conv.lowering = lambda: "convolution"
     report: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {"programs": {}}
     report["device"], report["versions"] = jax.devices()[0].device_kind, versions()
-    for name in sys.argv[1:] or PROGRAMS:
-        report["programs"][name] = row = measured(PROGRAMS[name])
+    for name in sys.argv[1:] or [*PROGRAMS, *RUNS]:
+        if name in RUNS:
+            report.setdefault("peak_resident_megabytes", {})[name] = round(peak(RUNS[name]))
+        else:
+            report["programs"][name] = measured(PROGRAMS[name])
         PATH.write_text(json.dumps(report, indent=1) + "\n")
-        print(name, row, flush=True)
+        print(name, report["programs"].get(name, report.get("peak_resident_megabytes", {}).get(name)), flush=True)
 
 
 if __name__ == "__main__":

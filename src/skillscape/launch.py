@@ -210,4 +210,5 @@ def enable_compilation_cache() -> None:
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillscape" / "jax"
     jax.config.update("jax_compilation_cache_dir", str(cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # All programs: a hundred small ones take longer to compile than a large one to load.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

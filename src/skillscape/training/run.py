@@ -30,7 +30,7 @@ from skillscape.training.cost import Parameters, Timing, read_parameters, read_t
 from skillscape.training.files import EXPORT_FILE, check_links, damaged, locked, read_json, read_results, write_json
 from skillscape.training.log import read_metrics
 from skillscape.training.policy import Policy, TrainedPolicy
-from skillscape.training.state import RunState, init_state
+from skillscape.training.state import RunState, first_state, init_state
 from skillscape.training.unroll import episode_shapes
 from skillscape.training.versions import versions
 from skillscape.types import EnvSpec
@@ -294,7 +294,7 @@ def adapted_state(config: RunConfig, source: Run, spec: EnvSpec) -> RunState:
         trained = source.config
         like = jax.eval_shape(lambda: trained.backbone.init(jax.random.key(0), spec, trained.reward))
         agent = widened(agent, like, known.obs_shape[0])
-    fresh = init_state(config, spec)
+    fresh = first_state(config, spec)
     adapt_key, controller_key = jax.random.split(jax.random.fold_in(fresh.key, 1))
     keep_critic = config.objective is not None and config.objective.keeps_critic
     adapted = config.backbone.adapt(agent, adapt_key, keep_critic=keep_critic)
