@@ -75,7 +75,6 @@ class JitCollector(Collector):
         self._run, self._env, self._compiled = run, env, compiled
         self._config = config = run.config
         self._skill_key = jax.random.fold_in(jax.random.key(config.seed), 0x5C11)
-        self._sample = jax.jit(lambda key, step: config.reward.skills.sample(jax.random.fold_in(key, step), 1)[0])
         self.state = state
         self.step = int(state.step)
         self.skill = config.strategy.initial(config.reward.skills, self._skill_key)
@@ -150,7 +149,8 @@ class JitCollector(Collector):
         """The skill of the run, or a draw determined by the step."""
         if self.skill is not None:
             return self.skill
-        return np.asarray(self._sample(self._skill_key, self.step))
+        key = jax.random.fold_in(self._skill_key, self.step)
+        return np.asarray(self._config.reward.skills.sample(key, 1)[0])
 
     def close(self) -> None:
         """Nothing to release."""

@@ -50,10 +50,9 @@ def train(
                 f"{runs[0].config.backbone.label} needs an environment in JAX, and {runs[0].config.env} is not; "
                 "choose another --backbone."
             )
-        with ThreadPoolExecutor(1) as compiler, ThreadPoolExecutor(workers) as pool:
-            # Compiled once, since each thread would compile it otherwise, and beside the evaluation at step 0.
-            compiling = compiler.submit(compiled_iteration, runs[0], env)
-            compiled = env, lambda *state_and_skill: compiling.result()(*state_and_skill)
+        # Compiled once here, since each thread would compile it otherwise.
+        compiled = env, compiled_iteration(runs[0], env)
+        with ThreadPoolExecutor(workers) as pool:
             futures = [
                 pool.submit(_train, run, compiled, first_state, evaluate, callbacks, stop, on_end)
                 for run, evaluate in zip(runs, evaluators, strict=True)
