@@ -1,6 +1,7 @@
 """The conditional VAE that SD3 takes its densities from: one bound on log d_z(s) for every skill z (Eq. 3)."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from skillscape.types import Metrics
 
 PIXEL_UNIT = 1 / 32
 """Unit of the coarse target of an image, whose entries in [-½, ½] differ little from state to state."""
-BLOCK_PAIRS = 2048
+BLOCK_PAIRS = 512
 """Pairs of state and skill that are scored at a time: what they need then stays in a processor's cache."""
 
 
@@ -81,6 +82,8 @@ class ConditionalVAE(eqx.Module):
         for_encoder, for_decoder = jax.vmap(self.embed_for_encoder)(skills), jax.vmap(self.embed_for_decoder)(skills)
         states = jax.vmap(self.target)(obs), jax.vmap(self.shared)(obs)
 
+        # Where a gradient is taken a block is computed again for it: to keep what it needs of all blocks takes longer.
+        @partial(jax.checkpoint, prevent_cse=False)
         def at_one(state: tuple[Float[Array, " t"], PyTree]) -> Evidence:
             target, shared = state
             posteriors = _normal(self.encoder.conditioned_on_each(shared, for_encoder))
