@@ -1,7 +1,6 @@
 """The conditional VAE that SD3 takes its densities from: one bound on log d_z(s) for every skill z (Eq. 3)."""
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -82,8 +81,6 @@ class ConditionalVAE(eqx.Module):
         for_encoder, for_decoder = jax.vmap(self.embed_for_encoder)(skills), jax.vmap(self.embed_for_decoder)(skills)
         states = jax.vmap(self.target)(obs), jax.vmap(self.shared)(obs)
 
-        # Where a gradient is taken a block is computed again for it: to keep what it needs of all blocks takes longer.
-        @partial(jax.checkpoint, prevent_cse=False)
         def at_one(state: tuple[Float[Array, " t"], PyTree]) -> Evidence:
             target, shared = state
             posteriors = _normal(self.encoder.conditioned_on_each(shared, for_encoder))
@@ -91,8 +88,13 @@ class ConditionalVAE(eqx.Module):
                 posteriors, for_decoder
             )
 
+        # Where a gradient is taken a block is computed again for it: to keep what it needs of all blocks takes longer.
+        again = jax.checkpoint(at_one, prevent_cse=False)
         rows = _block(obs.shape[0], skills.shape[0])
-        return jax.vmap(at_one)(states) if rows == obs.shape[0] else jax.lax.map(at_one, states, batch_size=rows)
+        evidence: Evidence = (
+            jax.vmap(again)(states) if rows == obs.shape[0] else jax.lax.map(again, states, batch_size=rows)
+        )
+        return evidence
 
     def diagnostics(
         self, obs: Shaped[Array, "..."], skill: Float[Array, " z"], noise: Float[Array, "samples h"]
