@@ -1,4 +1,4 @@
-"""Speed of training from pixels: `make bench`. Writes benchmarks/pixels.json.
+"""Speed of training from pixels: `make bench`, or `python benchmarks/pixels.py [PART …]`; writes pixels.json beside it.
 
 Absolute rates belong to the machine and its load; what to compare are rates of one run with each other.
 """
@@ -6,6 +6,7 @@ Absolute rates belong to the machine and its load; what to compare are rates of 
 import json
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from timing import operations, seconds, side_by_side
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.imagination import Actor, imagine
 from skillscape.backbones.dreamer.networks import DreamerAgent
-from skillscape.backbones.dreamer.world_model import Latent, WorldModel
+from skillscape.backbones.dreamer.world_model import RSSM, Latent, WorldModel, balanced_kl
 from skillscape.config import RunConfig
 from skillscape.configure import pretraining
 from skillscape.conv import preprocess
@@ -124,6 +125,9 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
             jax.block_until_ready(function())
         times = side_by_side(parts, rounds)
         plain = in_product / times["matmul"]
+        processor = side_by_side(
+            {name: parts[name] for name in ("matmul", "whole", "objective")}, rounds, time.process_time
+        )
         rest = times["whole"] - times["world_model"] - times["objective"] - times["imagination"]
         found[method] = {
             "milliseconds": 1e3 * times["whole"],
@@ -135,9 +139,75 @@ def updates(preset: str, methods: tuple[str, ...], rounds: int) -> dict[str, Any
             "gflops": in_update / times["whole"] / 1e9,
             "plain_matmul_gflops": plain / 1e9,
             "share_of_plain_matmul": in_update / times["whole"] / plain,
+            "processor_milliseconds": 1e3 * processor["whole"],
+            "share_of_objective_in_processor_time": processor["objective"] / processor["whole"],
+            "share_of_plain_matmul_in_processor_time": in_update
+            / in_product
+            * (processor["matmul"] / processor["whole"]),
             "compile_seconds": compile_seconds,
         }
         print(preset, method, found[method], flush=True)
+    return found
+
+
+def parts(rounds: int) -> dict[str, dict[str, float]]:
+    """Parts of a learning step of SD3 at `laptop`, with gradients: processor time and share of a plain product's rate.
+
+    ``milliseconds_of_products``: what the operations of the part would take at the plain product's rate.
+    """
+    config = pretraining("sd3", "walker-pixels", preset="laptop")
+    backbone, objective = config.backbone, config.reward
+    assert isinstance(backbone, Dreamer)
+    _, (agent, state, batch, _) = learning_step(config)
+    world, critic, optimizer = agent.world.params, agent.critic.params, backbone.world.optimizer
+    sequences = jax.tree.map(jnp.asarray, batch._replace(obs=preprocess(batch.obs)))
+    images = sequences.obs.reshape(-1, *WALKER.obs_shape)
+    posterior, _ = jax.jit(lambda: world.infer(sequences, jax.random.key(0)))()
+    feature = posterior.states.feature.reshape(images.shape[0], -1)
+    starts, steps = backbone.behaviour.imagined_starts, backbone.behaviour.horizon + 1
+    imagined = jnp.tile(feature[None, :starts], (steps, 1, 1))
+    rows = random_experience(objective, backbone, (starts,))
+    fitted = random_experience(objective, backbone, (backbone.replay.batch_size * (sequences.first.shape[1] - 1),))
+
+    def seen(dynamics: RSSM, embedding: Any) -> Any:  # noqa: ANN401
+        states, prior = dynamics.observe(embedding, sequences.action, sequences.first, jax.random.key(0))
+        return balanced_kl(states.logits, prior, 0.8, 1.0)[0] + jnp.sum(states.feature)
+
+    def rewards(rows: Experience) -> Any:  # noqa: ANN401
+        return jnp.sum(objective.reward(state, rows, jax.random.key(0))[1])
+
+    dreamt = imagination_alone(backbone, objective, agent)
+    functions: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "encoder": (jax.grad(lambda encoder, obs: jnp.sum(encoder.of_each(obs))), (world.encoder, images)),
+        "recurrent_model": (jax.grad(seen, (0, 1)), (world.dynamics, posterior.embedding)),
+        "decoder": (
+            jax.grad(lambda decoder, *both: jnp.mean(decoder.squared_errors(*both)), (0, 1)),
+            (world.decoder, feature, images),
+        ),
+        "task_reward_head": (jax.grad(lambda head, x: jnp.sum(jax.vmap(head)(x) ** 2)), (world.reward, feature)),
+        "optimizer_of_world_model": (optimizer.update, (world, agent.world.opt_state, world)),
+        "fit_of_objective": (objective.update, (state, fitted, jax.random.key(0))),
+        "rewards_of_one_step": (rewards, (rows,)),
+        "rewards_of_one_step_with_gradient": (jax.value_and_grad(rewards), (rows,)),
+        "imagination": (dreamt.func, dreamt.args),
+        "critic": (
+            jax.grad(lambda critic, x: jnp.sum(critic.values(x, rows.skill) ** 2), (0, 1)),
+            (critic, imagined),
+        ),
+    }
+    compiled = {name: jax.jit(function).lower(*with_).compile() for name, (function, with_) in functions.items()}
+    product, in_product = plain_matmul()
+    calls = {name: partial(compiled[name], *with_) for name, (_, with_) in functions.items()}
+    times = side_by_side({"matmul": product, **calls}, rounds, time.process_time)
+    found = {}
+    for name, (function, with_) in functions.items():
+        alone = operations(function, *with_) / in_product * times["matmul"]
+        found[name] = {
+            "milliseconds": 1e3 * times[name],
+            "milliseconds_of_products": 1e3 * alone,
+            "share_of_plain_matmul": alone / times[name],
+        }
+        print(name, found[name], flush=True)
     return found
 
 
@@ -165,7 +235,7 @@ def what_is_scored(method: str, rounds: int) -> dict[str, float]:
     return found
 
 
-def imagination_alone(backbone: Dreamer, objective: Objective[Any], agent: DreamerAgent) -> Callable[[], Any]:
+def imagination_alone(backbone: Dreamer, objective: Objective[Any], agent: DreamerAgent) -> partial[Any]:
     """Trajectories from as many states as a learning step imagines from, and what they pass back to the actor."""
     dynamics = agent.world.params.dynamics
     starts = backbone.behaviour.imagined_starts or backbone.replay.batch_size * backbone.replay.sequence_length
@@ -247,20 +317,22 @@ def plain_matmul() -> tuple[Callable[[], Any], float]:
 
 
 def main() -> None:
-    """Measure, store, show."""
+    """Measure what was asked for, or all; store it, show it."""
     enable_compilation_cache()
-    report = {
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "versions": versions(),
-        "environment_steps_per_second": environments(),
-        "maze_renderer": maze_frames(),
-        "replay": replay(),
-        "laptop": updates("laptop", ("sd3", "diayn", "apt"), 10),
-        "milliseconds_by_what_sd3_is_shown": what_is_scored("sd3", 5),
-    }
     path = Path(__file__).parent / "pixels.json"
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    measured: dict[str, Callable[[], Any]] = {
+        "environment_steps_per_second": environments,
+        "maze_renderer": maze_frames,
+        "replay": replay,
+        "laptop": lambda: updates("laptop", ("sd3", "diayn", "apt"), 10),
+        "parts_of_sd3_in_processor_time": lambda: parts(10),
+        "milliseconds_by_what_sd3_is_shown": lambda: what_is_scored("sd3", 5),
+    }
+    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    report.update(cores=os.cpu_count(), machine=platform.machine(), versions=versions())
+    for name in sys.argv[1:] or measured:
+        report[name] = measured[name]()
+        path.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
 
 

@@ -1,9 +1,11 @@
 """How the benchmarks take times and count arithmetic."""
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest.mock import patch
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -17,14 +19,16 @@ def seconds(function: Callable[[], Any], repeats: int) -> float:
     return side_by_side({"only": function}, repeats)["only"]
 
 
-def side_by_side(functions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def side_by_side(
+    functions: dict[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """The fastest call of each, taken in turns, so that a busy moment of the machine falls on all alike."""
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
         for name, function in functions.items():
-            began = time.perf_counter()
+            began = clock()
             jax.block_until_ready(function())
-            best[name] = min(best[name], time.perf_counter() - began)
+            best[name] = min(best[name], clock() - began)
     return best
 
 
@@ -44,9 +48,12 @@ class Marks(Callback):
 def operations(function: Callable[..., Any], *arguments: Any) -> float:  # noqa: ANN401
     """Floating-point operations of all products in a function, the steps of a scan each counted.
 
-    XLA's own count takes the body of a loop once.
+    XLA's own count takes the body of a loop once. What is computed again for a gradient does not count.
     """
-    return _operations(jax.make_jaxpr(function)(*arguments).jaxpr)
+    # A compiled function may have been traced already, with checkpoints.
+    plain = inspect.unwrap(function) if isinstance(function, jax.stages.Wrapped) else function
+    with patch.object(jax, "checkpoint", lambda function, **_: function):
+        return _operations(jax.make_jaxpr(lambda *arguments: plain(*arguments))(*arguments).jaxpr)
 
 
 def _operations(program: Jaxpr) -> float:

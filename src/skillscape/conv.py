@@ -4,14 +4,14 @@ Images are [height, width, channel], of bytes or preprocessed: floats in [-Â½, Â
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 
 from skillscape.errors import UserError
 from skillscape.nets import ACTIVATIONS, Activation, uniform
@@ -20,6 +20,8 @@ from skillscape.types import RandomKey
 Lowering: TypeAlias = Literal["convolution", "product"]
 KERNEL = 4
 """Side of the kernel of every encoder's convolution."""
+BLOCK_IMAGES = 16
+"""Images that a CPU takes at a time where they are cut in patches: what they need then stays in its cache."""
 
 
 def lowering() -> Lowering:
@@ -89,6 +91,19 @@ def from_depth(x: Float[Array, "h w d"], size: int = 2) -> Float[Array, "h2 w2 c
     channels = depth // (size * size)
     pixels = x.reshape(rows, columns, size, size, channels).transpose(0, 2, 1, 3, 4)
     return pixels.reshape(size * rows, size * columns, channels)
+
+
+def of_each_image(function: Callable[[PyTree], Float[Array, "..."]], rows: PyTree) -> Float[Array, "n ..."]:
+    """``function`` of each of n images, or of what belongs to them; on a CPU in blocks.
+
+    Where a gradient is taken a block is computed again: to keep what the gradients of all blocks need takes longer.
+    """
+    if lowering() == "convolution":
+        return jax.vmap(function)(rows)
+    # A function of its own: JAX hashes it, and the method of a network whose weights are being traced has no hash.
+    again = jax.checkpoint(lambda row: function(row), prevent_cse=False)
+    mapped: Array = jax.lax.map(again, rows, batch_size=BLOCK_IMAGES)
+    return mapped
 
 
 def preprocess(obs: Shaped[Array, "..."]) -> Float[Array, "..."]:

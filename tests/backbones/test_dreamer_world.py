@@ -12,6 +12,7 @@ from probes import quick
 
 from skillscape.backbones.dreamer.agent import Dreamer
 from skillscape.backbones.dreamer.config import BehaviourConfig, WorldConfig
+from skillscape.backbones.dreamer.encoders import PatchDecoder, PatchEncoder
 from skillscape.backbones.dreamer.world_model import balanced_kl
 from skillscape.conv import preprocess
 from skillscape.errors import UserError
@@ -205,6 +206,31 @@ def test_the_loss_is_half_the_squared_error_summed_over_an_observation():
     assert metrics["task_reward_loss"] == pytest.approx(0.5 * (misses**2).mean(), rel=1e-4)
     whole = metrics["observation_loss"] + metrics["task_reward_loss"] + max(1.0, metrics["world_divergence"])
     assert value == pytest.approx(float(whole), rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [3, 32, 37])
+def test_patches_of_some_images_at_a_time_equal_those_of_one(rows):
+    # Blocks of sixteen: less than one, two, and two with a rest.
+    encoder = PatchEncoder.create(jax.random.key(0), (8, 12, 3), 4, 5, 7, "elu")
+    decoder = PatchDecoder.create(jax.random.key(1), 6, (8, 12, 3), 4, 5, "elu")
+    generator = np.random.default_rng(0)
+    images = jnp.asarray(generator.normal(size=(rows, 8, 12, 3)), jnp.float32)
+    feature = jnp.asarray(generator.normal(size=(rows, 6)), jnp.float32)
+
+    def plain(networks, feature, images):
+        encoder, decoder = networks
+        errors = jnp.sum((jax.vmap(decoder)(feature) - images) ** 2, axis=(1, 2, 3))
+        return errors @ jnp.arange(1.0, rows + 1) + jnp.sum(jnp.sin(jax.vmap(encoder)(images))), errors
+
+    def blocks(networks, feature, images):
+        encoder, decoder = networks
+        errors = decoder.squared_errors(feature, images)
+        return errors @ jnp.arange(1.0, rows + 1) + jnp.sum(jnp.sin(encoder.of_each(images))), errors
+
+    forms = (quick(jax.value_and_grad(form, (0, 1, 2), has_aux=True)) for form in (blocks, plain))
+    found, expected = (jax.tree.leaves(form((encoder, decoder), feature, images)) for form in forms)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("reaches", [False, True])

@@ -15,7 +15,7 @@ from skillscape.types import Metrics
 
 PIXEL_UNIT = 1 / 32
 """Unit of the coarse target of an image, whose entries in [-½, ½] differ little from state to state."""
-BLOCK_PAIRS = 2048
+BLOCK_PAIRS = 512
 """Pairs of state and skill that are scored at a time: what they need then stays in a processor's cache."""
 
 
@@ -88,8 +88,13 @@ class ConditionalVAE(eqx.Module):
                 posteriors, for_decoder
             )
 
+        # Where a gradient is taken a block is computed again for it: to keep what it needs of all blocks takes longer.
+        again = jax.checkpoint(at_one, prevent_cse=False)
         rows = _block(obs.shape[0], skills.shape[0])
-        return jax.vmap(at_one)(states) if rows == obs.shape[0] else jax.lax.map(at_one, states, batch_size=rows)
+        evidence: Evidence = (
+            jax.vmap(again)(states) if rows == obs.shape[0] else jax.lax.map(again, states, batch_size=rows)
+        )
+        return evidence
 
     def diagnostics(
         self, obs: Shaped[Array, "..."], skill: Float[Array, " z"], noise: Float[Array, "samples h"]

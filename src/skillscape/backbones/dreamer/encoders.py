@@ -7,9 +7,10 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from skillscape.conv import KERNEL, Kernel, convolve_transposed, convolved, from_depth, to_depth
+from skillscape.conv import KERNEL, Kernel, convolve_transposed, convolved, from_depth, of_each_image, to_depth
 from skillscape.errors import UserError
 from skillscape.nets import ACTIVATIONS, MLP, Activation, Linear
 from skillscape.types import RandomKey
@@ -27,6 +28,10 @@ class Encoder(eqx.Module):
     def __call__(self, obs: Float[Array, "..."]) -> Float[Array, " e"]:
         """The embedding of one observation."""
 
+    def of_each(self, obs: Float[Array, "n ..."]) -> Float[Array, "n e"]:
+        """The embeddings of n observations."""
+        return jax.vmap(self)(obs)
+
 
 class Decoder(eqx.Module):
     """From a feature of the world model to the mean of a preprocessed observation."""
@@ -34,6 +39,10 @@ class Decoder(eqx.Module):
     @abstractmethod
     def __call__(self, feature: Float[Array, " f"]) -> Float[Array, "..."]:
         """The mean of one observation."""
+
+    def squared_errors(self, feature: Float[Array, "n f"], obs: Float[Array, "n ..."]) -> Float[Array, " n"]:
+        """|obs − mean|² of n observations, each summed over its entries."""
+        return jax.vmap(lambda feature, obs: jnp.sum((self(feature) - obs) ** 2))(feature, obs)
 
 
 class ConvolutionalEncoder(Encoder):
@@ -105,9 +114,19 @@ class PatchEncoder(Encoder):
 
     def __call__(self, obs: Float[Array, "h w c"]) -> Float[Array, " e"]:
         """Patches, then all of them."""
+        return self._joined(self._of_patches(obs))
+
+    def of_each(self, obs: Float[Array, "n h w c"]) -> Float[Array, "n e"]:
+        """Patches of some images at a time, then all patches of all images."""
+        return jax.vmap(self._joined)(of_each_image(self._of_patches, obs))
+
+    def _of_patches(self, obs: Float[Array, "h w c"]) -> Float[Array, " pw"]:
+        """All patches, each through the same layer, before its activation."""
+        return jax.vmap(self.patch)(patch_rows(obs, self.size)).reshape(-1)
+
+    def _joined(self, patches: Float[Array, " pw"]) -> Float[Array, " e"]:
         activate = ACTIVATIONS[self.activation]
-        rows = to_depth(obs, self.size).reshape(-1, self.patch.weight.shape[1])
-        return activate(self.join(activate(jax.vmap(self.patch)(rows)).reshape(-1)))
+        return activate(self.join(activate(patches)))
 
 
 class PatchDecoder(Decoder):
@@ -131,9 +150,27 @@ class PatchDecoder(Decoder):
 
     def __call__(self, feature: Float[Array, " f"]) -> Float[Array, "h w c"]:
         """The mean of the image."""
-        hidden = ACTIVATIONS[self.activation](self.split(feature))
-        rows = jax.vmap(self.patch)(hidden.reshape(-1, self.patch.weight.shape[1]))
+        rows = jax.vmap(self.patch)(self._hidden(feature))
         return from_depth(rows.reshape(self.shape[0] // self.size, self.shape[1] // self.size, -1), self.size)
+
+    def squared_errors(self, feature: Float[Array, "n f"], obs: Float[Array, "n h w c"]) -> Float[Array, " n"]:
+        """|obs − mean|² of n images: the first layer at once, then the patches of some images at a time."""
+
+        def of_one(one: tuple[Float[Array, "p u"], Float[Array, "h w c"]]) -> Float[Array, ""]:
+            # Cutting the image takes one pass; the mean and its gradient would each take one to put together.
+            return jnp.sum((jax.vmap(self.patch)(one[0]) - patch_rows(one[1], self.size)) ** 2)
+
+        return of_each_image(of_one, (jax.vmap(self._hidden)(feature), obs))
+
+    def _hidden(self, feature: Float[Array, " f"]) -> Float[Array, "p u"]:
+        """What every patch is computed from."""
+        return ACTIVATIONS[self.activation](self.split(feature)).reshape(-1, self.patch.weight.shape[1])
+
+
+def patch_rows(image: Float[Array, "h w c"], size: int) -> Float[Array, "p d"]:
+    """The patches of size × size pixels, each as a row."""
+    blocks = to_depth(image, size)
+    return blocks.reshape(-1, blocks.shape[2])
 
 
 def patches(shape: tuple[int, ...], size: int) -> int:

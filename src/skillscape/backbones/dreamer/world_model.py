@@ -149,6 +149,10 @@ def _swapped(x: Shaped[Array, "p q ..."]) -> Shaped[Array, "q p ..."]:
     return jnp.swapaxes(x, 0, 1)
 
 
+def _as_rows(x: Shaped[Array, "p q ..."]) -> Shaped[Array, "n ..."]:
+    return x.reshape(-1, *x.shape[2:])
+
+
 def balanced_kl(
     posterior: Float[Array, "*n s c"], prior: Float[Array, "*n s c"], balance: float, free_nats: float
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -185,11 +189,11 @@ class WorldModel(eqx.Module):
 
     def embed(self, obs: Float[Array, "b ..."]) -> Float[Array, "b e"]:
         """Embeddings of a batch of observations."""
-        return jax.vmap(self.encoder)(obs)
+        return self.encoder.of_each(obs)
 
     def infer(self, batch: Sequences, key: RandomKey) -> tuple[Posterior, Float[Array, "b t s c"]]:
         """Posterior states of a batch, and the prior's logits."""
-        embedding = jax.vmap(self.embed)(batch.obs)
+        embedding = self.embed(_as_rows(batch.obs)).reshape(*batch.first.shape, -1)
         states, prior = self.dynamics.observe(embedding, batch.action, batch.first, key)
         return Posterior(states, embedding), prior
 
@@ -207,8 +211,8 @@ class WorldModel(eqx.Module):
         """
         posterior, prior = self.infer(batch, key)
         feature = posterior.states.feature
-        misses = jax.vmap(jax.vmap(self.decoder))(feature) - batch.obs
-        image = 0.5 * unit**2 * jnp.sum(misses**2) / batch.first.size
+        errors = self.decoder.squared_errors(_as_rows(feature), _as_rows(batch.obs))
+        image = 0.5 * unit**2 * jnp.mean(errors)
         read = feature if config.reward_head_gradient else jax.lax.stop_gradient(feature)
         reward = 0.5 * jnp.mean((self.expected_reward(read) - batch.reward) ** 2)
         divergence, nats = balanced_kl(posterior.states.logits, prior, config.kl_balance, config.free_nats)
