@@ -55,6 +55,7 @@ def test_whatever_is_killed_the_results_are_the_same(tmp_path):
     process = start(path, runs)
     os.kill(half_done(process, runs, source.folder), signal.SIGKILL)
     worker = half_done(process, runs, scratch.folder)
+    assert b"glibc.malloc.hugetlb=1" in Path(f"/proc/{worker}/environ").read_bytes()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130

@@ -18,6 +18,8 @@ from skillscape.experiments.grid import RunSpec
 from skillscape.experiments.worker import Job, Outcome
 
 COMMAND = (sys.executable, "-m", "skillscape.experiments.worker")
+ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Linux: memory in huge pages, which are cleared faster; a learning step of Dreamer takes 0.8 of the time."""
 LOOK_EVERY = 0.05
 SAVING = 120.0
 """Seconds that runs have to save when they are stopped."""
@@ -61,6 +63,7 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
+                env={**ENVIRONMENT, **os.environ},
                 # Ctrl-C in the terminal is for the driver, which then asks each worker once.
                 start_new_session=True,
             )
