@@ -37,7 +37,9 @@ METHODS["sd3"] = registry()["sd3"].at(dataclasses.replace(SMALL, preset="paper")
 # What these methods have in mazes, and skills of the other kind.
 OTHERS = [
     dataclasses.replace(METHODS["sd3"], history=20),
-    dataclasses.replace(METHODS["sd3"], skill_kind="sphere", skill_draws=5, bonus_unit="running-mean"),
+    dataclasses.replace(
+        METHODS["sd3"], skill_kind="sphere", skill_draws=5, bonus_unit="running-mean", bonus="posterior"
+    ),
     dataclasses.replace(METHODS["cic"], skill_dim=0, number_of_skills=3),
     dataclasses.replace(METHODS["cesd"], relabelled=False, number_of_skills=4),
     dataclasses.replace(METHODS["csf"], skill_kind="discrete"),

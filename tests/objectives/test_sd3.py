@@ -18,6 +18,7 @@ from skillscape.objectives.dads import DADS
 from skillscape.objectives.density_deviation import continuous_deviation_reward, deviation_reward, posterior
 from skillscape.objectives.history import History
 from skillscape.objectives.sd3 import SD3
+from skillscape.stats import Moments
 from skillscape.types import Experience, Spec
 
 SKILLS, LATENT, LAYERS, MODULES, MODULE_WIDTH, WIDTH, VARIANCE = 4, 2, 3, 3, 8, 8, 0.02
@@ -302,12 +303,13 @@ def test_a_weighted_bonus_on_a_sphere_counts_where_the_skill_points():
     objective, state = trained_on_a_circle()
     skill = objective.skills.sample(jax.random.key(3), 64)
 
-    def bonus(kind, place):
+    def size(kind, place, state):
         batch = experience(2 * place, skill)
-        return replace(objective, bonus=kind).reward(state, batch, jax.random.key(0))[2]["bonus"]
+        return abs(replace(objective, bonus=kind).reward(state, batch, jax.random.key(0))[2]["bonus"])
 
-    assert 0 < bonus("posterior", skill) < bonus("own", skill)
-    assert bonus("posterior", -skill) < 0.05 * bonus("posterior", skill)
+    at_home, plain = size("posterior", skill, weighted(state)), abs(size("own", skill, state) - 0.7)
+    assert 0 < at_home < plain
+    assert size("posterior", -skill, weighted(state)) < 0.05 * at_home
 
 
 def test_the_skill_for_a_goal_on_a_sphere_points_to_it():
@@ -647,6 +649,11 @@ def given_evidence(monkeypatch):
     monkeypatch.setattr(SD3, "evidence_of_all_skills", lambda *_: table)
 
 
+def weighted(state):
+    """A state whose bonus is weighted by the posterior, after so many rewards that the mean KL, 0.7, stays."""
+    return state._replace(kl_moments=Moments(jnp.asarray(0.7), jnp.asarray(1.0), jnp.asarray(1e12)))
+
+
 def rewards(state=None, **changes):
     batch = experience(np.zeros((3, 2)), np.eye(SKILLS)[OWN])
     return tiny(**changes).reward(state or fresh(), batch, jax.random.key(0))
@@ -659,17 +666,38 @@ def test_the_density_is_the_bound_or_the_likelihood_alone(density):
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND[density], rtol=1e-4)
 
 
+@pytest.mark.usefixtures("given_evidence")
+def test_a_weighted_bonus_follows_the_mean_of_all_divergences():
+    objective = tiny(bonus="posterior", architecture="plain")
+    state = objective.init(jax.random.key(0), SPEC)
+    batch = experience(np.zeros((3, 2)), np.eye(SKILLS)[OWN])
+    for _ in range(2):
+        state, _, metrics = objective.reward(state, batch, jax.random.key(0))
+    assert state.kl_moments.mean == pytest.approx(OWN_BONUS.mean(), rel=1e-3)
+    assert metrics["bonus"] == pytest.approx(np.mean(POSTERIOR * (OWN_BONUS - OWN_BONUS.mean())), rel=1e-3)
+
+
+@pytest.mark.usefixtures("given_evidence")
+def test_the_unit_is_that_of_the_divergence_however_it_is_weighted():
+    for unit, size in (("running-mean", OWN_BONUS.mean()), ("running-std", OWN_BONUS.std())):
+        state = weighted(fresh())._replace(bonus_moments=Moments.create())
+        _, reward, _ = rewards(state, bonus="posterior", bonus_unit=unit, exploration_ratio=1.0)
+        expected = DEVIATION_BY_HAND["elbo"] + POSTERIOR * (OWN_BONUS - 0.7) / size
+        np.testing.assert_allclose(reward, expected, rtol=1e-3)
+
+
 DENSITY = np.exp(LIKELIHOOD - DIVERGENCE)
 POSTERIOR = DENSITY[np.arange(3), OWN] / DENSITY.sum(axis=-1)
 
 
 @pytest.mark.parametrize(
     ("bonus", "expected"),
-    [("own", OWN_BONUS), ("mean", DIVERGENCE.mean(axis=-1)), ("posterior", OWN_BONUS * POSTERIOR)],
+    [("own", OWN_BONUS), ("mean", DIVERGENCE.mean(axis=-1)), ("posterior", POSTERIOR * (OWN_BONUS - 0.7))],
 )
 @pytest.mark.usefixtures("given_evidence")
 def test_the_bonus_is_the_divergence_of_the_own_skill_plain_or_weighted_or_that_of_all(bonus, expected):
-    _, reward, _ = rewards(bonus=bonus, exploration_ratio=0.7)
+    state = weighted(fresh()) if bonus == "posterior" else fresh()
+    _, reward, _ = rewards(state, bonus=bonus, exploration_ratio=0.7)
     np.testing.assert_allclose(reward, DEVIATION_BY_HAND["elbo"] + 0.7 * expected, rtol=1e-4)
 
 
@@ -899,6 +927,7 @@ def test_an_update_fits_the_history():
 def test_a_diagnosis_is_the_mean_of_both_rewards_under_own_and_other_skills(bonus):
     objective, batch = tiny(bonus=bonus), blobs(64)
     state = fresh()._replace(model=fresh().model._replace(params=trained()))
+    state = weighted(state) if bonus == "posterior" else state
     random = batch.next_obs + 3.0
     found = objective.diagnose(state, batch.next_obs, batch.skill, random)
 

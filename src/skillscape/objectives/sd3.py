@@ -43,6 +43,16 @@ class SD3State(NamedTuple):
     """Of all states that the density was fitted on."""
     bonus_moments: Moments | None
     """Of the KL in all rewards, or of its standard deviation in each batch of them."""
+    kl_moments: Moments | None
+    """Of the KL in all rewards, where the bonus is weighted by the posterior."""
+
+
+class Terms(NamedTuple):
+    """What a reward is made of: r_sd3, the KL of the own skill or its mean over all, and the posterior p(z|s)."""
+
+    deviation: Float[Array, "*n"]
+    kl: Float[Array, "*n"]
+    posterior: Float[Array, "*n"]
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,8 @@ class SD3(Objective[SD3State]):
     density: Literal["elbo", "reconstruction"] = "elbo"
     """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
     bonus: Literal["own", "mean", "posterior"] = "own"
-    """Exploration bonus r_exp: the KL under the own skill (the paper), its mean over skills (the authors' code), or the
-    own KL times the posterior p(z|s) ∝ d_z(s), which pays for exploring where the skill is recognised."""
+    """Exploration bonus r_exp: the KL under the own skill (the paper), its mean over skills (the authors' code), or
+    p(z|s) (KL − its running mean) with the posterior p(z|s) ∝ d_z(s), which counts where the skill is recognised."""
     bonus_scale: float = 31.25
     """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
@@ -202,7 +212,8 @@ class SD3(Objective[SD3State]):
         history = History.create(self.history, spec.obs_shape, self.skills.width)
         moments = Moments.create(spec.obs_shape) if self.standardize or self.background else None
         bonus_moments = None if self.bonus_unit == "nats" else Moments.create()
-        return SD3State(TrainState.create(self._transform, model), history, moments, bonus_moments)
+        kl_moments = Moments.create() if self.bonus == "posterior" else None
+        return SD3State(TrainState.create(self._transform, model), history, moments, bonus_moments, kl_moments)
 
     def _check(self, spec: Spec) -> None:
         if (self.standardize or self.background) and is_image(spec.obs_shape):
@@ -279,10 +290,8 @@ class SD3(Objective[SD3State]):
         model, metrics = jax.lax.scan(step, state.model, jax.random.split(key, self.fitting_steps))
         return state._replace(model=model), jax.tree.map(lambda values: values[-1], metrics)
 
-    def _terms(
-        self, state: SD3State, batch: Experience, key: RandomKey
-    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """r_sd3(s', z) and r_exp(s', z); means over all skills are over the draws that stand for a continuum."""
+    def _terms(self, state: SD3State, batch: Experience, key: RandomKey) -> Terms:
+        """The terms of the reward at s'; means over all skills are over the draws that stand for a continuum."""
         model, obs = state.model.params, self.model_input(state, batch.next_obs)
         if self.skill_kind == "discrete":
             evidence = self.evidence_of_all_skills(model, obs, key)
@@ -302,19 +311,25 @@ class SD3(Objective[SD3State]):
                 for weight in (self.deviation_weight, 1.0)
             )
             own, mean = mine.divergence, jnp.mean(others.divergence, axis=-1)
-        if self.bonus == "posterior":
-            return deviation, own * posterior(unweighted, self.number_of_skills)
-        return deviation, own if self.bonus == "own" else mean
+        kl = mean if self.bonus == "mean" else own
+        return Terms(deviation, kl, posterior(unweighted, self.number_of_skills))
+
+    def _bonus(self, state: SD3State, terms: Terms) -> Float[Array, "*n"]:
+        """r_exp, before its weight and its unit."""
+        return terms.kl if state.kl_moments is None else terms.posterior * (terms.kl - state.kl_moments.mean)
 
     def reward(
         self, state: SD3State, batch: Experience, key: RandomKey
     ) -> tuple[SD3State, Float[Array, " n"], Metrics]:
         """scale · (max(r_sd3(s', z), floor) + α r_exp(s', z)), Eqs. 6 and 7; adds the states to the history."""
-        deviation, bonus = self._terms(state, batch, key)
+        terms = self._terms(state, batch, key)
+        if state.kl_moments is not None:
+            state = state._replace(kl_moments=state.kl_moments.include(jax.lax.stop_gradient(terms.kl)))
+        deviation, bonus = terms.deviation, self._bonus(state, terms)
         floored = deviation if self.floor is None else jnp.maximum(deviation, self.floor)
         weighted = self.exploration_ratio * self.bonus_scale * bonus
         if state.bonus_moments is not None:
-            unit = bonus if self.bonus_unit == "running-mean" else jnp.std(bonus, keepdims=True)
+            unit = terms.kl if self.bonus_unit == "running-mean" else jnp.std(terms.kl, keepdims=True)
             moments = state.bonus_moments.include(jax.lax.stop_gradient(unit))
             state, weighted = state._replace(bonus_moments=moments), weighted / jnp.maximum(moments.mean, 1e-6)
         total = floored + weighted
@@ -360,13 +375,11 @@ class SD3(Objective[SD3State]):
             inputs = self.model_input(state, obs)
             evidence = self.evidence_of_all_skills(state.model.params, inputs, jax.random.key(0))
             density = self.log_density(state, inputs, evidence)
-            deviation = deviation_under_each(density, self.deviation_weight)
-            kl = evidence.divergence
-            if self.bonus == "mean":
-                kl = jnp.broadcast_to(jnp.mean(kl, axis=-1, keepdims=True), kl.shape)
-            elif self.bonus == "posterior":
-                kl *= posterior(deviation_under_each(density, 1.0), self.number_of_skills)
-            return {"density_deviation": deviation, "bonus": kl}
+            deviation, unweighted = (deviation_under_each(density, weight) for weight in (self.deviation_weight, 1.0))
+            mean = jnp.broadcast_to(jnp.mean(evidence.divergence, axis=-1, keepdims=True), density.shape)
+            kl = mean if self.bonus == "mean" else evidence.divergence
+            found = Terms(deviation, kl, posterior(unweighted, self.number_of_skills))
+            return {"density_deviation": deviation, "bonus": self._bonus(state, found)}
 
         at_random = terms(random)
         means: Metrics = {}
