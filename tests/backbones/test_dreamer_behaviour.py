@@ -316,6 +316,6 @@ def test_an_actor_comes_back_from_where_its_tanh_is_flat_only_if_its_outputs_are
     moved = np.asarray(after.actor.params.network.layers[-1].bias - far)[:2] * [-1, 1]
     # What every parameter loses by decay alone.
     lost = 20 * backbone.behaviour.weight_decay
-    assert metrics["strain"] > 300
+    assert metrics["actor_output_l2"] > 300
     assert np.all(moved > 2 * lost) == (weight > 0), moved
     assert np.all(moved >= 0)

@@ -243,12 +243,12 @@ class Dreamer(DreamerConfig, Backbone[DreamerAgent, Sequences]):
             **metrics,
             "actor_loss": loss,
             "entropy": jnp.mean(entropy),
-            "strain": jnp.mean(output_l2),
+            "actor_output_l2": jnp.mean(output_l2),
             "reward": jnp.mean(reward[1:]),
             "imagined_return": jnp.mean(returns),
             "value": jnp.mean(value),
-            "scale": scale,
-            "centre": reward_mean,
+            "norm_scale": scale,
+            "reward_mean": reward_mean,
         }
         return loss, Imagined(feature, returns, weight, scale, reward_mean, objective_state, metrics)
 
