@@ -222,9 +222,9 @@ class DDPG(OffPolicy[DDPGAgent]):
         for part, update_key in zip(parts, jax.random.split(model_key, len(parts)), strict=True):
             objective_state, metrics = objective.update(objective_state, self._experience(part), update_key)
         batch = parts[-1]
-        seen = self._experience(batch)
-        objective_state, reward, reward_metrics = objective.reward(objective_state, seen, reward_key)
-        batch = batch._replace(skill=objective.relabel(objective_state, seen, reward_key))
+        experience = self._experience(batch)
+        objective_state, reward, reward_metrics = objective.reward(objective_state, experience, reward_key)
+        batch = batch._replace(skill=objective.relabel(objective_state, experience, reward_key))
         reward = jax.lax.stop_gradient(reward)
         metrics = {**metrics, **reward_metrics, "reward": jnp.mean(reward)}
 

@@ -70,25 +70,25 @@ def goals_command(arguments: list[str]) -> None:
         "hindsight": options.hindsight,
         "seed": options.seed,
     }
-    found = each_possible(load_seeds(options.run), lambda run: (run, goals(run, **asked)))
-    for run, each in found:
+    by_seed = each_possible(load_seeds(options.run), lambda run: (run, goals(run, **asked)))
+    for run, each in by_seed:
         folder = output_folder(run.folder)
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / FILE, each.to_json())
     figure = options.out or output_folder(locate(options.run)) / "plots" / "goals.png"
-    draw_goals(found, figure)
-    summaries = {name: summarise([each.measures[name] for _, each in found]) for name in found[0][1].measures}
+    draw_goals(by_seed, figure)
+    summaries = {name: summarise([each.measures[name] for _, each in by_seed]) for name in by_seed[0][1].measures}
     if options.json:
         measures = {name: summary.to_json() for name, summary in summaries.items()}
-        runs = [{"seed": run.config.seed, **each.to_json()} for run, each in found]
+        runs = [{"seed": run.config.seed, **each.to_json()} for run, each in by_seed]
         print(json.dumps({"measures": measures, "runs": runs}))
         return
-    first, each = found[0]
-    number = counted(len(each.goals) // options.episodes, "goal")
-    print(f"{first.config.method} in {first.config.env}, {each.step:,} steps, {counted(len(found), 'seed')}, {number}")
+    first, each = by_seed[0]
+    number, seeds = counted(len(each.goals) // options.episodes, "goal"), counted(len(by_seed), "seed")
+    print(f"{first.config.method} in {first.config.env}, {each.step:,} steps, {seeds}, {number}")
     _print_table(list(each.modes), summaries)
-    if note := few_seeds_note([len(found)]):
+    if note := few_seeds_note([len(by_seed)]):
         print(note)
     print(figure)
 

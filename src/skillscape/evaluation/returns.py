@@ -65,7 +65,7 @@ class EpisodeRunner:
         positions = [[] if (start := env.position) is None else [start] for env in envs]
         on_step(0, False)
         stride = max(1, self._envs[0].spec.horizon // SAMPLED_STATES)
-        seen = {row: [np.array(obs[row])] for row in record}
+        observed = {row: [np.array(obs[row])] for row in record}
         done: dict[int, list[Float[np.ndarray, " a"]]] = {row: [] for row in record}
         skill = jnp.asarray(skills)
         carry = self._backbone.initial_carry(rows)
@@ -83,27 +83,27 @@ class EpisodeRunner:
                 obs[row] = step.obs
                 returns[row] += step.reward
                 lengths[row] += 1
-                if row in seen:
-                    seen[row].append(np.array(step.obs))
+                if row in observed:
+                    observed[row].append(np.array(step.obs))
                     done[row].append(actions[row])
                 running[row] = not (step.terminated or step.truncated)
                 if lengths[row] % stride == 0 or not running[row]:
                     states[row].append(np.array(step.obs))
                 on_step(int(lengths[row]), not running[row])
         located = [np.stack(path) for path in positions] if positions[0] else None
-        recorded = tuple(Recorded(np.stack(seen[row]), np.stack(done[row])) for row in seen)
+        recorded = tuple(Recorded(np.stack(observed[row]), np.stack(done[row])) for row in observed)
         return Episodes(returns, lengths, [np.stack(episode) for episode in states], located, recorded)
 
     def random_walk(self, seed: int) -> Recorded:
         """An episode with uniformly random actions, determined by its seed."""
         env, random = self._envs[0], np.random.default_rng(seed)
-        seen, actions, running = [np.array(env.reset(seed))], [], True
+        observed, actions, running = [np.array(env.reset(seed))], [], True
         while running:
             actions.append(random.uniform(-1, 1, env.spec.action_dim).astype(np.float32))
             step = env.step(actions[-1])
-            seen.append(np.array(step.obs))
+            observed.append(np.array(step.obs))
             running = not (step.terminated or step.truncated)
-        return Recorded(np.stack(seen), np.stack(actions))
+        return Recorded(np.stack(observed), np.stack(actions))
 
     @property
     def size(self) -> int:

@@ -71,14 +71,14 @@ def model_measures(
     objective = config.reward
     features = _compiled_features(config.backbone, render)
 
-    def seen(recorded: Sequence[Recorded], states: int) -> Shaped[Array, "n ..."]:
+    def scored(recorded: Sequence[Recorded], states: int) -> Shaped[Array, "n ..."]:
         each = max(1, states // len(recorded))
         return jnp.concatenate([features(agent, *_padded(episode, spec.horizon, each)) for episode in recorded])
 
     listed = [episode for own in episodes for episode in own]
-    obs = seen(listed, SCORED_STATES)
+    obs = scored(listed, SCORED_STATES)
     skill = np.repeat(np.asarray(objective.skills.all()), len(obs) // len(episodes), axis=0)
-    random = seen(walks, RANDOM_STATES) if walks else obs[:0]
+    random = scored(walks, RANDOM_STATES) if walks else obs[:0]
     accuracy, information, diagnosis = _compiled_measures(objective)(state, obs, skill, random)
     measures = {"model_accuracy": accuracy, "model_information": information, **diagnosis}
     return {name: float(value) for name, value in measures.items()}

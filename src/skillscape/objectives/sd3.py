@@ -378,8 +378,8 @@ class SD3(Objective[SD3State]):
             deviation, unweighted = (deviation_under_each(density, weight) for weight in (self.deviation_weight, 1.0))
             mean = jnp.broadcast_to(jnp.mean(evidence.divergence, axis=-1, keepdims=True), density.shape)
             kl = mean if self.bonus == "mean" else evidence.divergence
-            found = Terms(deviation, kl, posterior(unweighted, self.number_of_skills))
-            return {"density_deviation": deviation, "bonus": self._bonus(state, found)}
+            reward_terms = Terms(deviation, kl, posterior(unweighted, self.number_of_skills))
+            return {"density_deviation": deviation, "bonus": self._bonus(state, reward_terms)}
 
         at_random = terms(random)
         means: Metrics = {}

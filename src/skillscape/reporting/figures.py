@@ -140,9 +140,9 @@ def model_density_maps(run: Run) -> Float[np.ndarray, "k h w"] | None:
         return None
     grid, inside = maze_grid(layout)
     points = jnp.asarray(grid[inside], jnp.float32)
-    seen = run.config.backbone.objective_obs(agent, points, jnp.zeros((len(points), 0)))
+    objective_obs = run.config.backbone.objective_obs(agent, points, jnp.zeros((len(points), 0)))
     try:
-        scores = np.asarray(objective.score_skills(state, seen))
+        scores = np.asarray(objective.score_skills(state, objective_obs))
     except UserError:  # this method has no such model
         return None
     density = np.exp(scores - scores.max(axis=0))

@@ -13,10 +13,10 @@ from skillscape.training.run import Run
 MAX_SEEDS = 4
 
 
-def draw_goals(found: Sequence[tuple[Run, GoalReaching]], path: Path) -> None:
+def draw_goals(by_seed: Sequence[tuple[Run, GoalReaching]], path: Path) -> None:
     """Draw both modes of every seed, up to four seeds; a goal is reached within the largest distance."""
     panels = []
-    for run, each in found[:MAX_SEEDS]:
+    for run, each in by_seed[:MAX_SEEDS]:
         radius = max(each.within)
         for mode, reached in each.modes.items():
             hit, final = reached.measures[f"hit_{radius:g}"], reached.measures["final_distance"]
@@ -31,4 +31,4 @@ def draw_goals(found: Sequence[tuple[Run, GoalReaching]], path: Path) -> None:
                 )
             )
     with writing_to(path.parent):
-        goals_figure(panels, found[0][0].layout, path)
+        goals_figure(panels, by_seed[0][0].layout, path)

@@ -105,8 +105,8 @@ def _metadata(folder: Path, description: dict[str, Any]) -> dict[str, Any]:
 def _restored(
     folder: Path, arrays: dict[str, np.ndarray], like: Tree, without: str | None, left_out: Collection[str] = ()
 ) -> Tree:
-    every = [(name, leaf) for name, leaf in named_leaves(like) if without is None or without not in name]
-    named = [(name, leaf) for name, leaf in every if name not in left_out]
+    kept = [(name, leaf) for name, leaf in named_leaves(like) if without is None or without not in name]
+    named = [(name, leaf) for name, leaf in kept if name not in left_out]
     expected = {name for name, _ in named}
     if missing := sorted(expected ^ set(arrays)):
         raise UserError(f"{folder} belongs to another configuration: {missing[0]} is in only one of the two.")

@@ -48,12 +48,12 @@ def _advanced(
     unrolls: int = 1,
 ) -> tuple[PyTree, Rollout]:
     """The episodes after ``unrolls`` iterations of one policy, and their rollout."""
-    backbone, skills, every = config.backbone, config.reward.skills, config.resample_every
+    backbone, skills, resample_every = config.backbone, config.reward.skills, config.resample_every
     if backbone.unroll_steps is None:
         episodes = parallel_episodes(config, env)
-        return (), collect_whole(env, backbone, skills, every, state.agent, episodes, key, skill)
+        return (), collect_whole(env, backbone, skills, resample_every, state.agent, episodes, key, skill)
     steps = unrolls * backbone.unroll_steps
-    return collect(env, backbone, skills, every, state.agent, state.episodes, steps, key, skill)
+    return collect(env, backbone, skills, resample_every, state.agent, state.episodes, steps, key, skill)
 
 
 def compiled_iteration(run: Run, env: JaxEnv) -> Iteration:

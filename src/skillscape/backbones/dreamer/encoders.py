@@ -156,11 +156,12 @@ class PatchDecoder(Decoder):
     def squared_errors(self, feature: Float[Array, "n f"], obs: Float[Array, "n h w c"]) -> Float[Array, " n"]:
         """|obs − mean|² of n images: the first layer at once, then the patches of some images at a time."""
 
-        def of_one(one: tuple[Float[Array, "p u"], Float[Array, "h w c"]]) -> Float[Array, ""]:
+        def squared_error(row: tuple[Float[Array, "p u"], Float[Array, "h w c"]]) -> Float[Array, ""]:
             # Cutting the image takes one pass; the mean and its gradient would each take one to put together.
-            return jnp.sum((jax.vmap(self.patch)(one[0]) - patch_rows(one[1], self.size)) ** 2)
+            hidden, image = row
+            return jnp.sum((jax.vmap(self.patch)(hidden) - patch_rows(image, self.size)) ** 2)
 
-        return of_each_image(of_one, (jax.vmap(self._hidden)(feature), obs))
+        return of_each_image(squared_error, (jax.vmap(self._hidden)(feature), obs))
 
     def _hidden(self, feature: Float[Array, " f"]) -> Float[Array, "p u"]:
         """What every patch is computed from."""

@@ -22,7 +22,7 @@ from skillscape.optim import TrainState, gradient_step
 from skillscape.skills import SkillSpace
 from skillscape.types import EnvSpec, Experience, Metrics, RandomKey, Sequences, Spec
 
-# What is seen
+# What objectives read
 
 
 def objective_spec(config: DreamerConfig, env_spec: EnvSpec) -> Spec:
@@ -59,11 +59,11 @@ def replayed_states(config: DreamerConfig, posterior: Posterior, batch: Sequence
 
 
 def pairs(
-    seen: Shaped[Array, "b t ..."], feature: Float[Array, "b t f"], batch: Sequences
+    objective_obs: Shaped[Array, "b t ..."], feature: Float[Array, "b t f"], batch: Sequences
 ) -> tuple[Experience, Float[Array, "n f"]]:
     """Neighbours in time as one flat batch, and the model's feature of the later one of each.
 
-    seen: what objectives see of each state, a vector or an image.
+    objective_obs: what objectives see of each state, a vector or an image.
     No pair crosses the beginning of an episode: its place is taken by another pair of the batch.
     """
     rows = batch.first[:, 1:].size
@@ -75,9 +75,9 @@ def pairs(
         return part.reshape(rows, *part.shape[2:])[chosen]
 
     experience = Experience(
-        obs=picked(seen[:, :-1]),
+        obs=picked(objective_obs[:, :-1]),
         action=picked(batch.action[:, 1:]),
-        next_obs=picked(seen[:, 1:]),
+        next_obs=picked(objective_obs[:, 1:]),
         skill=picked(batch.skill[:, 1:]),
         reward=picked(batch.reward[:, 1:]),
     )
@@ -187,19 +187,19 @@ def imagined_starts(
 ) -> Starts:
     """``imagined_starts`` replayed states, or all where that is 0, each with the skill that acted or one drawn anew."""
     start_key, skill_key = jax.random.split(key)
-    seen = objective_features(config, posterior.states)
+    objective_obs = objective_features(config, posterior.states)
     rows, number = batch.first.size, config.behaviour.imagined_starts
     chosen = jax.random.permutation(start_key, rows)[:number] if 0 < number < rows else jnp.arange(rows)
 
     def picked(part: Float[Array, "b t ..."]) -> Float[Array, "n ..."]:
         return part.reshape(rows, *part.shape[2:])[chosen]
 
-    before = jnp.concatenate([seen[:, :1], seen[:, :-1]], axis=1)
+    before = jnp.concatenate([objective_obs[:, :1], objective_obs[:, :-1]], axis=1)
     # The skill that acts in a state is the one that chose the action after it.
     acting = jnp.concatenate([batch.skill[:, 1:], batch.skill[:, -1:]], axis=1)
     starts = Starts(
         state=Latent(*(picked(part) for part in posterior.states)),
-        before=picked(jnp.where(batch.first[:, :, None] > 0, seen, before)),
+        before=picked(jnp.where(batch.first[:, :, None] > 0, objective_obs, before)),
         action=picked(batch.action),
         skill=picked(acting),
         known=picked(1 - batch.first),
@@ -224,14 +224,14 @@ def imagined_reward(
     if head is not None:
         return state, predict_reward(head, feature, starts.skill, objective.skills), {}
     held = jax.lax.stop_gradient
-    seen = objective_features(config, dream.states)
+    objective_obs = objective_features(config, dream.states)
     if not config.objective.reward_gradient:
-        seen = held(seen)
-    times = seen.shape[0]
+        objective_obs = held(objective_obs)
+    times = objective_obs.shape[0]
     rows = Experience(
-        obs=jnp.concatenate([starts.before[None], seen[:-1]]),
+        obs=jnp.concatenate([starts.before[None], objective_obs[:-1]]),
         action=held(jnp.concatenate([starts.action[None], dream.action])),
-        next_obs=seen,
+        next_obs=objective_obs,
         skill=jnp.broadcast_to(starts.skill[None], (times, *starts.skill.shape)),
         reward=world.expected_reward(feature),
     )
