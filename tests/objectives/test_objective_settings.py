@@ -18,7 +18,7 @@ from skillscape.objectives.protorl import ProtoRL
 from skillscape.objectives.sd3 import SD3
 from skillscape.ranges import Range, check_ranges
 
-SHARED = ("base", "cvae", "density_deviation", "encoders", "latent_steps", "skill_contrast")
+SHARED = ("base", "cvae", "density_deviation", "encoders", "history", "latent_steps", "skill_contrast")
 """What several methods are built on, and no method itself."""
 FILES = [info.name for info in pkgutil.iter_modules(skillscape.objectives.__path__) if info.name not in SHARED]
 EVERY_METHOD = pytest.mark.parametrize("method", registry().values(), ids=registry())
