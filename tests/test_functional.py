@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import skillscape
-from skillscape.training import state
-from skillscape.training.state import first_state, init_state, run_once
+from skillscape.training.state import first_state
 
 SEEDS = (4, 5)
 STEPS = 1_300
@@ -83,24 +82,6 @@ def test_initial_states_are_those_of_the_seeds_stacked():
         first = first_state(a_config("diayn", seed=seed), config.make_env().spec)
         assert_equal(jax.tree.map(lambda leaf: leaf[place], stacked), first)  # noqa: B023  used at once
         assert_equal(init(jax.random.key(seed)), first)
-
-
-@pytest.mark.parametrize("env", ["maze/square_a", "gym/Pendulum-v1"])
-def test_initial_states_in_few_programs_are_those_without_compilation(env):
-    config = skillscape.pretraining_config("sd3", env, preset="smoke")
-    spec = config.spec()
-    pairs = zip(numbers(first_state(config, spec)), numbers(init_state(config, spec)), strict=True)
-    for ours, theirs in pairs:  # to the bit where this file does not turn optimisation off
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
-
-
-def test_all_seeds_share_the_program_of_their_initial_state(monkeypatch):
-    initialisers = []
-    monkeypatch.setattr(state, "run_once", lambda init: initialisers.append(init) or init)
-    for seed in SEEDS:
-        first_state(a_config("diayn", seed=seed), a_config("diayn").spec())
-    first, second = (run_once(init).lower(jax.random.key(0)).as_text() for init in initialisers)
-    assert first == second
 
 
 def test_initial_states_are_never_batched(monkeypatch):

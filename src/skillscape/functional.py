@@ -13,7 +13,7 @@ from skillscape.envs.base import JaxEnv
 from skillscape.errors import UserError
 from skillscape.launch import checked_spec
 from skillscape.training.jit_collector import iteration
-from skillscape.training.state import RunState, run_once, state_of_key
+from skillscape.training.state import RunState, state_of_key
 from skillscape.training.unroll import begin_episodes
 from skillscape.types import Metrics, RandomKey
 
@@ -50,7 +50,7 @@ def make_train(config: RunConfig) -> PureTraining:
         )
     spec, env = checked_spec(config), config.make_env()
     assert isinstance(env, JaxEnv)
-    networks, episodes = run_once(partial(state_of_key, config, spec)), jax.jit(partial(begin_episodes, config, env))
+    networks, episodes = jax.jit(partial(state_of_key, config, spec)), jax.jit(partial(begin_episodes, config, env))
     advance = iteration(config, env)
     iterations = config.steps // config.backbone.steps_per_iteration(spec)
 

@@ -1,10 +1,9 @@
 """The training state, and the contract of a collector."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +13,6 @@ from jaxtyping import Array, Float, Int, PyTree
 from skillscape.config import RunConfig
 from skillscape.errors import UserError
 from skillscape.types import EnvSpec, RandomKey
-
-State = TypeVar("State")
 
 
 class RunState(NamedTuple):
@@ -37,41 +34,21 @@ def init_state(config: RunConfig, spec: EnvSpec) -> RunState:
 
 def state_of_key(config: RunConfig, spec: EnvSpec, key: RandomKey) -> RunState:
     """The state at step 0, with a random key in place of the configuration's seed."""
+    objective, backbone = config.reward, config.backbone
     key, agent_key, objective_key = jax.random.split(key, 3)
-    agent, objective = _init_agent(config, spec, agent_key), _init_objective(config, spec, objective_key)
-    return RunState(key, agent, objective, jnp.asarray(0, jnp.int32))
-
-
-def _init_agent(config: RunConfig, spec: EnvSpec, key: RandomKey) -> PyTree:
-    agent = config.backbone.init(key, spec, config.reward)
-    if not config.strategy.uses_controller:
-        return agent
-    return config.backbone.with_controller(agent, jax.random.fold_in(key, 1), spec, config.reward.skills.width)
-
-
-def _init_objective(config: RunConfig, spec: EnvSpec, key: RandomKey) -> PyTree:
-    return config.reward.init(key, config.backbone.objective_spec(spec))
+    agent = backbone.init(agent_key, spec, objective)
+    if config.strategy.uses_controller:
+        agent = backbone.with_controller(agent, jax.random.fold_in(agent_key, 1), spec, objective.skills.width)
+    return RunState(key, agent, objective.init(objective_key, backbone.objective_spec(spec)), jnp.asarray(0, jnp.int32))
 
 
 def first_state(config: RunConfig, spec: EnvSpec) -> RunState:
-    """The state at step 0, from as few compiled programs as possible."""
-    key = jax.random.key(config.seed)
-    if config.backbone.on_policy:
-        return run_once(partial(state_of_key, config, spec))(key)
-    # The agent of a backbone with replay may call LAPACK, see ``nets.orthogonal``.
-    key, agent_key, objective_key = jax.random.split(key, 3)
-    objective = run_once(partial(_init_objective, config, spec))(objective_key)
-    return RunState(key, _init_agent(config, spec, agent_key), objective, jnp.asarray(0, jnp.int32))
-
-
-def run_once(init: Callable[[RandomKey], State]) -> Callable[[RandomKey], State]:
-    """An initialiser as one compiled program instead of a hundred small ones.
-
-    It is compiled with less optimisation, in 0.6 of the time; it runs once, and gives the same bits. The key is its
-    argument: a constant would make it another program for every seed.
-    """
-    compiled: Callable[[RandomKey], State] = jax.jit(init, compiler_options={"xla_backend_optimization_level": 1})
-    return compiled
+    """The initial state of training with a new agent."""
+    if not config.backbone.on_policy:
+        return init_state(config, spec)
+    # One compiled program instead of a hundred small ones; as a constant, the key would make one for every seed.
+    state: RunState = jax.jit(partial(state_of_key, config, spec))(jax.random.key(config.seed))
+    return state
 
 
 class Collector(ABC):
