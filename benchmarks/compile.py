@@ -46,7 +46,7 @@ def lowered(name: str) -> dict[str, Callable[[], Any]]:
     from skillscape.evaluation.skill_model import _compiled_measures as compiled_measures
     from skillscape.training.host_collector import compiled_update
     from skillscape.training.jit_collector import iteration
-    from skillscape.training.state import init_state, run_once, state_of_key
+    from skillscape.training.state import init_state, state_of_key
 
     method, env_id, preset, backbone = PROGRAMS[name]
     config = pretraining(method, env_id, preset=preset, backbone=backbone)
@@ -57,7 +57,7 @@ def lowered(name: str) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {}
     if config.backbone.on_policy:
         env: Any = config.make_env()
-        found["initial state"] = lambda: run_once(partial(state_of_key, config, spec)).lower(key)
+        found["initial state"] = lambda: jax.jit(partial(state_of_key, config, spec)).lower(key)
         found["iteration"] = lambda: jax.jit(iteration(config, env)).lower(state)
     else:
         batch, donate = random_batch(config, spec), config.backbone.schedule.update_every < 10
