@@ -57,9 +57,9 @@ def test_a_mistake_is_one_sentence_that_says_what_to_do(capsys, tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_place_of_a_run_is_no_folder(capsys, tmp_path):
+def test_a_file_in_place_of_a_run_is_not_a_folder(capsys, tmp_path):
     (tmp_path / "README.md").touch()
     with pytest.raises(SystemExit) as stop:
         main(["finetune", str(tmp_path / "README.md"), "--task", "reach"])
     assert stop.value.code == 2
-    assert "README.md is no folder; give the folder that `skillscape pretrain --out` wrote." in capsys.readouterr().err
+    assert "README.md is not a folder; give the folder that `skillscape pretrain --out` wrote." in capsys.readouterr().err

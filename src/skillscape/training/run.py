@@ -333,7 +333,7 @@ def run_folders(folder: Path) -> list[Path]:
         return [folder]
     seeds = seed_folders(folder)
     if not seeds:
-        reason = "holds no run" if folder.is_dir() else "is no folder" if folder.exists() else "does not exist"
+        reason = "holds no run" if folder.is_dir() else "is not a folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {reason}; give the folder that `skillscape pretrain --out` wrote.")
     return seeds
 
