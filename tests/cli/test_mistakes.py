@@ -62,4 +62,6 @@ def test_a_file_in_place_of_a_run_is_not_a_folder(capsys, tmp_path):
     with pytest.raises(SystemExit) as stop:
         main(["finetune", str(tmp_path / "README.md"), "--task", "reach"])
     assert stop.value.code == 2
-    assert "README.md is not a folder; give the folder that `skillscape pretrain --out` wrote." in capsys.readouterr().err
+    assert (
+        "README.md is not a folder; give the folder that `skillscape pretrain --out` wrote." in capsys.readouterr().err
+    )

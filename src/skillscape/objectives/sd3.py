@@ -79,7 +79,7 @@ class SD3(Objective[SD3State]):
     """Estimate of log d_z(s): the ELBO (the paper), or its reconstruction term alone (the authors' code)."""
     bonus: Literal["own", "mean", "posterior"] = "own"
     """Exploration bonus r_exp: the KL under the own skill (the paper), its mean over skills (the authors' code), or
-    p(z|s) (KL − its running mean) with the posterior p(z|s) ∝ d_z(s): the KL counts where a state identifies the skill."""
+    p(z|s) (KL − its running mean), p(z|s) ∝ d_z(s) the posterior: the KL counts where a state identifies the skill."""
     bonus_scale: float = 31.25
     """Factor on r_exp in addition to α; 1 in the paper."""
     latent_samples: int = 0
